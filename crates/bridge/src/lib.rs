@@ -1,0 +1,1 @@
+//! Conversion between CKKS ciphertexts and additive shares.

@@ -1,0 +1,1 @@
+//! Leveled CKKS: encoder, keys, encryption, evaluator, key switching.

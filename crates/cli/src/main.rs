@@ -1,0 +1,2 @@
+//! The `cipherloom` command.
+fn main() {}

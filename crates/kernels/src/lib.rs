@@ -1,0 +1,1 @@
+//! Encrypted kernels: projection, convolution, scan, contraction.

@@ -1,0 +1,1 @@
+//! Checkpoints, tokenizer, plaintext reference forward, calibration.

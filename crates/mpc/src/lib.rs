@@ -1,0 +1,1 @@
+//! Semi-honest two-party computation on additive shares over Z_2^64.

@@ -1,0 +1,1 @@
+//! Framed, counted channels between two parties.

@@ -1,0 +1,1 @@
+//! Nonlinear functions on shares: coefficients, domain, error, protocols.

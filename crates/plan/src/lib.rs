@@ -1,0 +1,1 @@
+//! The plan: stages, contracts, depth audit, costs.

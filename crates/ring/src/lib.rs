@@ -1,0 +1,1 @@
+//! RNS ring arithmetic: NTT, polynomials, samplers, SIMD backends.

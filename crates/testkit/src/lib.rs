@@ -1,0 +1,1 @@
+//! Test-only helpers: toy parameter sets, golden vectors, two-party harness. Never a normal dependency.
