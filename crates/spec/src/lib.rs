@@ -8,6 +8,7 @@ pub mod error;
 pub mod fixed;
 pub mod layout;
 pub mod primes;
+pub mod projection;
 pub mod scale;
 pub mod schedule;
 pub mod security;
