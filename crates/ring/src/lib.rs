@@ -1,1 +1,34 @@
 //! RNS ring arithmetic: NTT, polynomials, samplers, SIMD backends.
+//!
+//! - [`Modulus`], [`NttTable`], [`Basis`]: primes below 2^50 and their tables.
+//! - [`Poly`]: residues in coefficient or NTT form, by type; [`SecretPoly`] wipes itself.
+//! - [`convert`]: rescaling, base conversion, `ModUp` and `ModDown` of hybrid key switching.
+//! - [`crt`]: exact lift to centred integers.
+//! - [`UniformXof`] expands public seeds, [`SecretPrg`] samples secrets: two types on purpose.
+//! - [`pack`]: compact bytes.
+
+pub mod automorphism;
+pub mod backend;
+pub mod basis;
+pub mod convert;
+pub mod crt;
+pub mod error;
+pub mod modulus;
+pub mod ntt;
+pub mod pack;
+mod parallel;
+pub mod poly;
+pub mod prg;
+pub mod xof;
+
+pub use automorphism::{galois_element, Automorphism};
+pub use backend::{Backend, SimdChoice};
+pub use basis::Basis;
+pub use convert::{BaseConverter, ModDown, ModUp};
+pub use crt::CrtLift;
+pub use error::RingError;
+pub use modulus::{Modulus, Shoup};
+pub use ntt::NttTable;
+pub use poly::{Coeff, Ntt, Poly, Repr, SecretPoly};
+pub use prg::{SecretPrg, SecretSeed};
+pub use xof::{PublicSeed, UniformXof};

@@ -1,0 +1,125 @@
+//! Kernels over one limb, behind one trait: a scalar reference and SIMD versions that agree with
+//! it bit for bit.
+//!
+//! A backend is chosen once, when a [`crate::Basis`] is built, and travels with it. There is no
+//! global switch.
+
+mod scalar;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::error::RingError;
+use crate::modulus::{Modulus, Shoup};
+use crate::ntt::NttTable;
+
+pub use scalar::ScalarBackend;
+
+/// Kernels over slices of reduced residues modulo one prime.
+///
+/// Contract: every input residue is in `[0, q)` unless said otherwise, every output residue is in
+/// `[0, q)`; slices of one call have the same length (shorter ones bound the work); results are
+/// equal bit for bit to those of [`ScalarBackend`].
+pub trait Backend: Debug + Send + Sync {
+    /// Name as accepted by `CIPHERLOOM_SIMD`.
+    fn name(&self) -> &'static str;
+
+    /// Bits of the Shoup quotients that this backend wants in an [`NttTable`]: 64 or 52.
+    fn quotient_bits(&self) -> u32;
+
+    /// Forward negacyclic NTT in place, natural order in, bit-reversed order out.
+    fn ntt_forward(&self, table: &NttTable, a: &mut [u64]);
+
+    /// Inverse negacyclic NTT in place, bit-reversed order in, natural order out, scaled by 1/N.
+    fn ntt_inverse(&self, table: &NttTable, a: &mut [u64]);
+
+    /// `a += b`.
+    fn add_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]);
+
+    /// `a -= b`.
+    fn sub_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]);
+
+    /// `a = -a`.
+    fn neg_assign(&self, m: &Modulus, a: &mut [u64]);
+
+    /// `a *= b`, pointwise.
+    fn mul_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]);
+
+    /// `out = a * b`, pointwise.
+    fn mul(&self, m: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]);
+
+    /// `acc += a * b`, pointwise, with one reduction.
+    fn mul_add(&self, m: &Modulus, acc: &mut [u64], a: &[u64], b: &[u64]);
+
+    /// `acc += sum of a_i * b_i`, pointwise, with one reduction for many products.
+    fn dot_add(&self, m: &Modulus, acc: &mut [u64], terms: &[(&[u64], &[u64])]);
+
+    /// `a *= w` for a constant.
+    fn scalar_mul_assign(&self, m: &Modulus, a: &mut [u64], w: Shoup);
+
+    /// `acc += a * w` for a constant.
+    fn scalar_mul_add(&self, m: &Modulus, acc: &mut [u64], a: &[u64], w: Shoup);
+
+    /// `a = (a - b) * w` for a constant: the last step of rescaling.
+    fn sub_scalar_mul(&self, m: &Modulus, a: &mut [u64], b: &[u64], w: Shoup);
+
+    /// `out = sum of terms_i * weights_i mod q`, where `terms_i` are any values below 2^50 (residues
+    /// of other primes) and `weights_i < q`: the inner loop of base conversion.
+    fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]);
+
+    /// `out = floor(1/2 + sum of terms_i * factors_i)` in double precision, summed in order, without
+    /// fused operations: how often the modulus fits, for centred base conversion. Terms are below
+    /// 2^50 and the sum is below 2^31.
+    fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]);
+
+    /// `out[i] = a[perm[i]]` where `perm` maps aligned blocks of 8 to aligned blocks of 8
+    /// (every permutation of [`crate::Automorphism`] does).
+    fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]);
+}
+
+/// Which kernels to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum SimdChoice {
+    /// The fastest that the processor has.
+    #[default]
+    Auto,
+    /// The portable reference.
+    Scalar,
+    /// AVX-512 with 52-bit multiply-add.
+    Avx512Ifma,
+}
+
+impl SimdChoice {
+    /// Reads `CIPHERLOOM_SIMD`: `scalar`, `avx512ifma`, or `auto` (also when unset or empty).
+    ///
+    /// # Errors
+    /// [`RingError::Backend`] for any other value.
+    pub fn from_env() -> Result<Self, RingError> {
+        match std::env::var("CIPHERLOOM_SIMD") {
+            Err(std::env::VarError::NotPresent) => Ok(Self::Auto),
+            Ok(v) => match v.as_str() {
+                "" | "auto" => Ok(Self::Auto),
+                "scalar" => Ok(Self::Scalar),
+                "avx512ifma" => Ok(Self::Avx512Ifma),
+                _ => Err(RingError::Backend { name: v }),
+            },
+            Err(std::env::VarError::NotUnicode(v)) => Err(RingError::Backend {
+                name: v.to_string_lossy().into_owned(),
+            }),
+        }
+    }
+
+    /// The backend for this choice.
+    ///
+    /// # Errors
+    /// [`RingError::Backend`] if the processor lacks the instructions.
+    pub fn backend(self) -> Result<Arc<dyn Backend>, RingError> {
+        match self {
+            Self::Auto | Self::Scalar => Ok(Arc::new(ScalarBackend)),
+            Self::Avx512Ifma => Err(RingError::Backend {
+                name: "avx512ifma".into(),
+            }),
+        }
+    }
+}
