@@ -213,24 +213,9 @@ pub fn encode_poly(
 mod tests {
     use super::*;
     use crate::reference::RefTrig;
+    use crate::stream::Stream;
     use num_bigint::BigInt;
     use proptest::prelude::*;
-
-    /// A deterministic stream of words for tests.
-    pub(crate) struct Stream(u64);
-    impl Stream {
-        pub(crate) fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        }
-        pub(crate) fn signed(&mut self, bits: u32) -> i128 {
-            let w = (i128::from(self.next()) << 64) | i128::from(self.next());
-            w >> (127 - bits)
-        }
-    }
 
     /// `|got - want| * 2^-REF` in thousandths of a unit, for `want` with many fraction bits.
     fn milli_units(got: i128, want: &BigInt, bits: usize) -> u64 {
@@ -248,7 +233,7 @@ mod tests {
             // A scale that is no power of two: 2^(2s) / q for a made-up prime.
             let scale = Scale::pow2(2 * scale_bits).over(Scale::prime((1u64 << scale_bits) - 87));
             let format = SlotFormat::new(scale, FracBits(19));
-            let mut rng = Stream(7 + u64::from(log_n));
+            let mut rng = Stream::new(7 + u64::from(log_n));
             let coeffs: Vec<i128> = (0..1usize << log_n)
                 .map(|_| rng.signed(coeff_bits))
                 .collect();
@@ -289,7 +274,7 @@ mod tests {
             let reference = RefTrig::new(log_n);
             let scale = Scale::pow2(80).over(Scale::prime((1u64 << 40) - 87));
             let format = SlotFormat::new(scale, FracBits(19));
-            let mut rng = Stream(11 + u64::from(log_n));
+            let mut rng = Stream::new(11 + u64::from(log_n));
             let n = fft.slots();
             let mut lane = || -> Vec<i128> { (0..n).map(|_| rng.signed(word_bits)).collect() };
             let (re, im) = (lane(), lane());
@@ -373,7 +358,7 @@ mod tests {
         fn shares_of_a_message_decode_to_shares_of_its_slots(seed: u64, log_n in 4u32..11) {
             let fft = WideFft::new(log_n).unwrap();
             let format = SlotFormat::new(Scale::pow2(40), FracBits(19));
-            let mut rng = Stream(seed);
+            let mut rng = Stream::new(seed);
             let n = fft.slots();
             // Words of 27 bits (|v| < 2^8 at F = 19), encoded, split into integer shares of 99 bits, decoded apart.
             let mut lane = || -> Vec<i128> { (0..n).map(|_| rng.signed(27)).collect() };
