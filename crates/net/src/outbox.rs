@@ -1,0 +1,145 @@
+//! A queue bounded by bytes that a background thread empties. It is what lets both parties send at once.
+
+use crate::transport::LinkFault;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that may wait in one outgoing queue. One message may exceed it when the queue is empty.
+pub(crate) const QUEUE_BYTES: usize = 256 << 20;
+
+/// One queued piece and the moment it was queued.
+pub(crate) struct Piece {
+    pub bytes: Vec<u8>,
+    pub queued: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Piece>,
+    bytes: usize,
+    busy: bool,
+    closed: bool,
+    fault: Option<LinkFault>,
+}
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the background thread puts the pieces. Dropped when the queue is closed and empty, or after a fault.
+pub(crate) trait Sink: Send + 'static {
+    /// Delivers one piece. `last` says that nothing else is queued, so that buffers must be flushed.
+    fn deliver(&mut self, piece: Piece, last: bool) -> Result<(), LinkFault>;
+}
+
+/// The queue. Dropping it lets the thread deliver the rest, each piece within the sink's own deadline.
+pub(crate) struct Outbox {
+    inner: Arc<Inner>,
+}
+
+impl Outbox {
+    pub fn start(mut sink: impl Sink, name: &str) -> Result<Self, std::io::Error> {
+        let inner = Arc::new(Inner::default());
+        let theirs = Arc::clone(&inner);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&theirs, &mut sink))?;
+        Ok(Self { inner })
+    }
+
+    pub fn push(&self, bytes: Vec<u8>, wait: Duration) -> Result<(), LinkFault> {
+        let deadline = Instant::now() + wait;
+        let mut s = self.inner.lock();
+        while s.fault.is_none() && s.bytes > 0 && s.bytes + bytes.len() > QUEUE_BYTES {
+            s = self.wait_until(s, deadline)?;
+        }
+        if let Some(f) = s.fault {
+            return Err(f);
+        }
+        s.bytes += bytes.len();
+        s.queue.push_back(Piece {
+            bytes,
+            queued: Instant::now(),
+        });
+        drop(s);
+        self.inner.changed.notify_all();
+        Ok(())
+    }
+
+    pub fn flush(&self, wait: Duration) -> Result<(), LinkFault> {
+        let deadline = Instant::now() + wait;
+        let mut s = self.inner.lock();
+        while s.fault.is_none() && (s.busy || !s.queue.is_empty()) {
+            s = self.wait_until(s, deadline)?;
+        }
+        s.fault.map_or(Ok(()), Err)
+    }
+
+    fn wait_until<'a>(
+        &'a self,
+        s: MutexGuard<'a, State>,
+        deadline: Instant,
+    ) -> Result<MutexGuard<'a, State>, LinkFault> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LinkFault::Timeout);
+        }
+        let (s, _) = self
+            .inner
+            .changed
+            .wait_timeout(s, left)
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(s)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.inner.lock().closed = true;
+        self.inner.changed.notify_all();
+    }
+}
+
+fn run(inner: &Inner, sink: &mut impl Sink) {
+    loop {
+        let mut s = inner.lock();
+        let (piece, last) = loop {
+            if let Some(p) = s.queue.pop_front() {
+                s.bytes -= p.bytes.len();
+                s.busy = true;
+                break (p, s.queue.is_empty());
+            }
+            if s.closed {
+                return;
+            }
+            s = inner
+                .changed
+                .wait(s)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(s);
+        inner.changed.notify_all();
+        let result = sink.deliver(piece, last);
+        let mut s = inner.lock();
+        s.busy = false;
+        if let Err(fault) = result {
+            s.fault = Some(fault);
+            s.queue.clear();
+            s.bytes = 0;
+            drop(s);
+            inner.changed.notify_all();
+            return;
+        }
+        drop(s);
+        inner.changed.notify_all();
+    }
+}
