@@ -136,6 +136,11 @@ impl NttTable {
         &*self.backend
     }
 
+    /// Bits of the Shoup quotients in the twiddle tables.
+    pub fn quotient_bits(&self) -> u32 {
+        self.backend.quotient_bits()
+    }
+
     /// Forward twiddles psi^brv(i) and their Shoup quotients, N each. Group `g` of the layer with
     /// `m` groups uses index `m + g`.
     #[inline]

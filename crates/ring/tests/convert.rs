@@ -1,4 +1,5 @@
 //! Rescaling and base conversion against big integers.
+#![allow(clippy::unwrap_used, missing_docs)]
 mod common;
 
 use cipherloom_ring::convert::digit_ranges;

@@ -4,6 +4,8 @@
 //! A backend is chosen once, when a [`crate::Basis`] is built, and travels with it. There is no
 //! global switch.
 
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 mod scalar;
 
 use std::fmt::Debug;
@@ -13,6 +15,8 @@ use crate::error::RingError;
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
+#[cfg(target_arch = "x86_64")]
+pub use ifma::IfmaBackend;
 pub use scalar::ScalarBackend;
 
 /// Kernels over slices of reduced residues modulo one prime.
@@ -116,10 +120,21 @@ impl SimdChoice {
     /// [`RingError::Backend`] if the processor lacks the instructions.
     pub fn backend(self) -> Result<Arc<dyn Backend>, RingError> {
         match self {
-            Self::Auto | Self::Scalar => Ok(Arc::new(ScalarBackend)),
-            Self::Avx512Ifma => Err(RingError::Backend {
+            Self::Scalar => Ok(Arc::new(ScalarBackend)),
+            Self::Auto => Ok(ifma().unwrap_or_else(|| Arc::new(ScalarBackend))),
+            Self::Avx512Ifma => ifma().ok_or(RingError::Backend {
                 name: "avx512ifma".into(),
             }),
         }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ifma() -> Option<Arc<dyn Backend>> {
+    IfmaBackend::detect().map(|b| Arc::new(b) as Arc<dyn Backend>)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ifma() -> Option<Arc<dyn Backend>> {
+    None
 }

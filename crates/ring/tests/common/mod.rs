@@ -1,5 +1,5 @@
 //! Helpers of the integration tests: primes, deterministic values, big-integer references.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, clippy::unwrap_used)]
 
 use cipherloom_ring::backend::ScalarBackend;
 use cipherloom_ring::{Backend, Basis, Coeff, Modulus, Poly, SimdChoice};

@@ -1,0 +1,166 @@
+//! Times of the kernels on one thread: `cargo bench -p cipherloom-ring`. Medians, no assertions.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use cipherloom_ring::backend::ScalarBackend;
+use cipherloom_ring::convert::digit_ranges;
+use cipherloom_ring::{
+    Automorphism, Backend, Basis, ModDown, ModUp, Modulus, Ntt, NttTable, Poly, PublicSeed,
+    SecretSeed, SimdChoice, UniformXof,
+};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Median microseconds of one call.
+fn time(mut f: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    let mut samples = Vec::new();
+    while samples.len() < 5 || (start.elapsed().as_millis() < 300 && samples.len() < 2000) {
+        let t = Instant::now();
+        f();
+        samples.push(t.elapsed().as_secs_f64() * 1e6);
+    }
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+fn primes(n: usize, bits: u32, skip: usize, count: usize) -> Vec<u64> {
+    (1..)
+        .map(|k| (1u64 << bits) - k * 2 * n as u64 + 1)
+        .filter(|&q| Modulus::new(q).is_ok())
+        .skip(skip)
+        .take(count)
+        .collect()
+}
+
+fn transforms(backend: &Arc<dyn Backend>) {
+    println!("{}: NTT of one limb, us", backend.name());
+    for log_n in 13..=16 {
+        let n = 1usize << log_n;
+        for bits in [40, 50] {
+            let m = Modulus::new(primes(n, bits, 0, 1)[0]).unwrap();
+            let table = NttTable::new(n, m, backend.clone()).unwrap();
+            let mut a = vec![0; n];
+            UniformXof::new(PublicSeed([1; 32])).fill(&m, &mut a);
+            let b = a.clone();
+            let fwd = time(|| table.forward(black_box(&mut a)).unwrap());
+            let inv = time(|| table.inverse(black_box(&mut a)).unwrap());
+            let mul = time(|| backend.mul_assign(&m, black_box(&mut a), black_box(&b)));
+            println!(
+                "  2^{log_n} {bits} bits: forward {fwd:7.1}  inverse {inv:7.1}  product {mul:6.1}"
+            );
+        }
+    }
+}
+
+fn key_switch(backend: &Arc<dyn Backend>, n: usize, limbs: usize, special: usize, alpha: usize) {
+    let mut q = primes(n, 50, 0, 2);
+    q.extend(primes(n, 40, 0, limbs - 2));
+    let q = Basis::with_backend(n, &q, backend.clone()).unwrap();
+    let p = Basis::with_backend(n, &primes(n, 43, 0, special), backend.clone()).unwrap();
+    let qp = p.concat(&q).unwrap();
+    let ups: Vec<ModUp> = digit_ranges(limbs, alpha)
+        .into_iter()
+        .map(|r| ModUp::new(&q, &qp, r).unwrap())
+        .collect();
+    let down = ModDown::new(&qp, special, &q).unwrap();
+    let key = |i: u8| UniformXof::new(PublicSeed([i; 32])).poly::<Ntt>(&qp);
+    let keys: Vec<[Poly<Ntt>; 2]> = (0..ups.len() as u8)
+        .map(|i| [key(2 * i), key(2 * i + 1)])
+        .collect();
+    let x = UniformXof::new(PublicSeed([99; 32])).poly::<Ntt>(&q);
+    let coeff = x.to_coeff();
+    let digits: Vec<Poly<Ntt>> = ups.iter().map(|u| u.apply(&x, &coeff).unwrap()).collect();
+    let inner = || {
+        let mut out = [Poly::zero(&qp), Poly::zero(&qp)];
+        for (c, acc) in out.iter_mut().enumerate() {
+            let terms: Vec<_> = digits.iter().zip(&keys).map(|(d, k)| (d, &k[c])).collect();
+            acc.dot_add_assign(&terms).unwrap();
+        }
+        out
+    };
+    let [a0, _] = inner();
+    let auto = Automorphism::rotation(n, 1).unwrap();
+    let rows = [
+        ("to_coeff", time(|| drop(black_box(x.to_coeff())))),
+        (
+            "ModUp, all digits",
+            time(|| {
+                ups.iter()
+                    .for_each(|u| drop(black_box(u.apply(&x, &coeff).unwrap())))
+            }),
+        ),
+        (
+            "inner product, both halves",
+            time(|| drop(black_box(inner()))),
+        ),
+        (
+            "ModDown, one half",
+            time(|| drop(black_box(down.apply(&a0).unwrap()))),
+        ),
+        (
+            "automorphism",
+            time(|| drop(black_box(x.automorphism(&auto).unwrap()))),
+        ),
+        ("rescale", time(|| black_box(x.clone()).rescale().unwrap())),
+        ("product", time(|| drop(black_box(x.mul(&x).unwrap())))),
+        ("add_assign", {
+            let mut y = x.clone();
+            time(|| y.add_assign(black_box(&x)).unwrap())
+        }),
+        (
+            "uniform expansion",
+            time(|| {
+                drop(black_box(
+                    UniformXof::new(PublicSeed([5; 32])).poly::<Ntt>(&q),
+                ))
+            }),
+        ),
+        ("to_bytes", time(|| drop(black_box(x.to_bytes())))),
+        ("from_bytes", {
+            let bytes = x.to_bytes();
+            time(|| drop(black_box(Poly::<Ntt>::from_bytes(&q, &bytes).unwrap())))
+        }),
+    ];
+    println!(
+        "{}: N=2^{}, {limbs} limbs, {special} special, digits of {alpha}, ms",
+        backend.name(),
+        n.trailing_zeros()
+    );
+    for (name, us) in rows {
+        println!("  {name:28} {:8.3}", us / 1e3);
+    }
+}
+
+fn samplers() {
+    let n = 1 << 15;
+    let mut prg = SecretSeed::from_bytes([3; 32]).derive("bench", 0);
+    let m = Modulus::new(primes(n, 50, 0, 1)[0]).unwrap();
+    let mut out = vec![0; n];
+    println!("samplers, 2^15 values, us");
+    println!("  ternary {:7.1}", time(|| drop(black_box(prg.ternary(n)))));
+    println!("  cbd21   {:7.1}", time(|| drop(black_box(prg.cbd21(n)))));
+    println!(
+        "  uniform {:7.1}",
+        time(|| prg.uniform(&m, black_box(&mut out)))
+    );
+    let xof = UniformXof::new(PublicSeed([4; 32]));
+    println!(
+        "  public  {:7.1}",
+        time(|| xof.fill(&m, black_box(&mut out)))
+    );
+}
+
+fn main() {
+    let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(ScalarBackend)];
+    backends.extend(SimdChoice::Avx512Ifma.backend());
+    for b in &backends {
+        transforms(b);
+    }
+    samplers();
+    for b in backends.iter().rev() {
+        key_switch(b, 1 << 14, 8, 1, 1);
+        key_switch(b, 1 << 15, 14, 5, 5);
+        key_switch(b, 1 << 16, 30, 10, 10);
+    }
+}

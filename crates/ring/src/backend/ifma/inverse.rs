@@ -1,0 +1,261 @@
+//! Inverse NTT: Gentleman-Sande butterflies, the forward passes run backwards.
+//!
+//! Values stay below 2q between layers. The last layer multiplies by 1/N and reduces fully.
+
+use std::arch::x86_64::*;
+
+use super::forward::{spread2, spread4, Twiddles, CACHE_BLOCK};
+use super::lanes::{load, reduce_once, splat, store, Factor, Lanes};
+use crate::modulus::Shoup;
+use crate::ntt::NttTable;
+
+/// Constants of one transform.
+#[derive(Clone, Copy)]
+struct Context {
+    k: Lanes,
+    t: Twiddles,
+    /// 1/N and psi^-brv(1) / N.
+    n_inv: Factor,
+    n_inv_w: Factor,
+}
+
+/// `(x + y, w (x - y))`, all below 2q.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+fn butterfly(k: Lanes, x: &mut __m512i, y: &mut __m512i, f: Factor) {
+    let sum = _mm512_add_epi64(*x, *y);
+    let difference = _mm512_sub_epi64(_mm512_add_epi64(*x, k.two_q), *y);
+    *x = reduce_once(sum, k.two_q);
+    *y = k.mul_lazy(difference, f);
+}
+
+impl Context {
+    /// A butterfly of the last layer if `LAST`, which uses its own factors; an ordinary one if not.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn top<const LAST: bool>(self, x: &mut __m512i, y: &mut __m512i, f: Factor) {
+        if LAST {
+            let k = self.k;
+            let sum = _mm512_add_epi64(*x, *y);
+            let difference = _mm512_sub_epi64(_mm512_add_epi64(*x, k.two_q), *y);
+            *x = k.reduce_2q(k.mul_lazy(sum, self.n_inv));
+            *y = k.reduce_2q(k.mul_lazy(difference, self.n_inv_w));
+        } else {
+            butterfly(self.k, x, y, f);
+        }
+    }
+}
+
+/// # Safety
+/// Features detected; `a` has `table.n()` elements; the table holds 52-bit quotients.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
+    let factor = |s: Shoup| Factor {
+        w: splat(s.value),
+        quotient: splat(s.quotient >> 12),
+    };
+    let (n_inv, n_inv_w) = table.inverse_last_layer();
+    let c = Context {
+        k: Lanes::new(table.modulus()),
+        t: Twiddles::new(table.inverse_twiddles()),
+        n_inv: factor(n_inv),
+        n_inv_w: factor(n_inv_w),
+    };
+    let n = a.len();
+    // SAFETY: the whole array is group 0 of the layer with one group.
+    unsafe { block::<true>(c, a.as_mut_ptr(), n, 1, 0) }
+}
+
+/// All layers of group `g` of the layer with `m` groups: `len` words at `p`. `LAST` if that layer
+/// is the last of the transform.
+///
+/// # Safety
+/// `p` has `len` words, a power of two, at least 16; `m * len = N`, `g < m`.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn block<const LAST: bool>(c: Context, p: *mut u64, len: usize, m: usize, g: usize) {
+    // SAFETY: sub-blocks partition the block; layer indices stay below N.
+    unsafe {
+        if len > CACHE_BLOCK {
+            for s in 0..8 {
+                block::<false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
+            }
+            radix8::<LAST>(c, p, len / 8, m + g);
+            return;
+        }
+        let mut groups = len / 16;
+        if groups == 1 {
+            first_four::<LAST>(c, p, 1, m + g);
+            return;
+        }
+        first_four::<false>(c, p, groups, (m + g) * groups);
+        let mut size = 16;
+        while groups >= 4 {
+            groups /= 4;
+            size *= 4;
+            if groups == 1 {
+                radix4::<LAST>(c, p, size / 4, m + g);
+            } else {
+                for s in 0..groups {
+                    radix4::<false>(c, p.add(s * size), size / 4, (m + g) * groups + s);
+                }
+            }
+        }
+        if groups == 2 {
+            radix2::<LAST>(c, p, size, m + g);
+        }
+    }
+}
+
+/// One layer: `2 * step` words at `p`, twiddle `i`.
+///
+/// # Safety
+/// `step` is a multiple of 8, `i < N`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn radix2<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usize) {
+    // SAFETY: offsets are below 2 * step.
+    unsafe {
+        let f = c.t.splat(i);
+        for j in (0..step).step_by(8) {
+            let (p0, p1) = (p.add(j), p.add(j + step));
+            let (mut x, mut y) = (load(p0), load(p1));
+            c.top::<LAST>(&mut x, &mut y, f);
+            store(p0, x);
+            store(p1, y);
+        }
+    }
+}
+
+/// Two layers: `4 * step` words at `p`, twiddles `2i`, `2i + 1`, then `i`.
+///
+/// # Safety
+/// `step` is a multiple of 8, `2i + 1 < N`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn radix4<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usize) {
+    // SAFETY: offsets are below 4 * step.
+    unsafe {
+        let (f0, f1, f2) = (c.t.splat(i), c.t.splat(2 * i), c.t.splat(2 * i + 1));
+        for j in (0..step).step_by(8) {
+            let p0 = p.add(j);
+            let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
+            let (mut a, mut b, mut d, mut e) = (load(p0), load(p1), load(p2), load(p3));
+            butterfly(c.k, &mut a, &mut b, f1);
+            butterfly(c.k, &mut d, &mut e, f2);
+            c.top::<LAST>(&mut a, &mut d, f0);
+            c.top::<LAST>(&mut b, &mut e, f0);
+            store(p0, a);
+            store(p1, b);
+            store(p2, d);
+            store(p3, e);
+        }
+    }
+}
+
+/// Three layers: `8 * step` words at `p`, twiddles `4i..`, `2i..`, `i`.
+///
+/// # Safety
+/// `step` is a multiple of 8, `4i + 3 < N`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn radix8<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usize) {
+    let k = c.k;
+    // SAFETY: offsets are below 8 * step.
+    unsafe {
+        let f1 = c.t.splat(i);
+        let f2 = [c.t.splat(2 * i), c.t.splat(2 * i + 1)];
+        let f3 = [
+            c.t.splat(4 * i),
+            c.t.splat(4 * i + 1),
+            c.t.splat(4 * i + 2),
+            c.t.splat(4 * i + 3),
+        ];
+        for j in (0..step).step_by(8) {
+            let at = |s: usize| p.add(j + s * step);
+            let (mut x0, mut x1, mut x2, mut x3) =
+                (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
+            let (mut x4, mut x5, mut x6, mut x7) =
+                (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
+            butterfly(k, &mut x0, &mut x1, f3[0]);
+            butterfly(k, &mut x2, &mut x3, f3[1]);
+            butterfly(k, &mut x4, &mut x5, f3[2]);
+            butterfly(k, &mut x6, &mut x7, f3[3]);
+            butterfly(k, &mut x0, &mut x2, f2[0]);
+            butterfly(k, &mut x1, &mut x3, f2[0]);
+            butterfly(k, &mut x4, &mut x6, f2[1]);
+            butterfly(k, &mut x5, &mut x7, f2[1]);
+            c.top::<LAST>(&mut x0, &mut x4, f1);
+            c.top::<LAST>(&mut x1, &mut x5, f1);
+            c.top::<LAST>(&mut x2, &mut x6, f1);
+            c.top::<LAST>(&mut x3, &mut x7, f1);
+            store(at(0), x0);
+            store(at(1), x1);
+            store(at(2), x2);
+            store(at(3), x3);
+            store(at(4), x4);
+            store(at(5), x5);
+            store(at(6), x6);
+            store(at(7), x7);
+        }
+    }
+}
+
+/// The first four layers of `groups` blocks of 16 words. Block `s` ends with twiddle `i + s`.
+///
+/// # Safety
+/// `p` has `16 * groups` words; `8 (i + groups) <= N`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn first_four<const LAST: bool>(c: Context, p: *mut u64, groups: usize, i: usize) {
+    let (k, t) = (c.k, c.t);
+    let quads = _mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1);
+    let pairs = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
+    let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    // Both shuffles of the forward pass are their own inverses.
+    let first = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    let second = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    for s in 0..groups {
+        let g = i + s;
+        // SAFETY: 16 words of data; twiddles 8g .. 8g + 8 are within the table.
+        unsafe {
+            let (p0, p1) = (p.add(16 * s), p.add(16 * s + 8));
+            let (x, y) = (load(p0), load(p1));
+            // Distance 1.
+            let (mut a, mut b) = (
+                _mm512_permutex2var_epi64(x, even, y),
+                _mm512_permutex2var_epi64(x, odd, y),
+            );
+            let f = Factor {
+                w: load(t.w.add(8 * g)),
+                quotient: load(t.quotient.add(8 * g)),
+            };
+            butterfly(k, &mut a, &mut b, f);
+            // Distance 2.
+            let (mut x, mut y) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+            let f = Factor {
+                w: spread4(t.w.add(4 * g), pairs),
+                quotient: spread4(t.quotient.add(4 * g), pairs),
+            };
+            butterfly(k, &mut x, &mut y, f);
+            // Distance 4.
+            let (mut a, mut b) = (
+                _mm512_permutex2var_epi64(x, first, y),
+                _mm512_permutex2var_epi64(x, second, y),
+            );
+            let f = Factor {
+                w: spread2(t.w.add(2 * g), quads),
+                quotient: spread2(t.quotient.add(2 * g), quads),
+            };
+            butterfly(k, &mut a, &mut b, f);
+            // Distance 8.
+            let (mut x, mut y) = (
+                _mm512_shuffle_i64x2::<0x44>(a, b),
+                _mm512_shuffle_i64x2::<0xee>(a, b),
+            );
+            c.top::<LAST>(&mut x, &mut y, t.splat(g));
+            store(p0, x);
+            store(p1, y);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! AVX-512 kernels on the 52-bit multiply-add unit (IFMA).
+//!
+//! Residues are below 2^50, so lazy values below 4q fit the 52 bits that the unit multiplies.
+//! Results equal those of the scalar backend bit for bit: every kernel ends fully reduced.
+//!
+//! This module and its children hold the only unsafe code of the workspace. Two obligations are
+//! discharged here: kernels run only if the processor has the instructions (an [`IfmaBackend`]
+//! exists only after detection), and pointers stay within slices (lengths are taken as the shortest
+//! operand, and NTT lengths are asserted).
+#![allow(unsafe_code)]
+
+mod forward;
+mod inverse;
+mod lanes;
+mod pointwise;
+
+use super::{Backend, ScalarBackend};
+use crate::modulus::{Modulus, Shoup};
+use crate::ntt::NttTable;
+
+/// Kernels for processors with AVX-512 F, DQ, VL and IFMA.
+#[derive(Clone, Copy, Debug)]
+pub struct IfmaBackend(());
+
+impl IfmaBackend {
+    /// The backend, if this processor has the instructions.
+    pub fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512ifma"))
+        .then_some(Self(()))
+    }
+}
+
+/// Splits at the largest multiple of 8: the vector kernel takes the head, the scalar one the tail.
+fn head(len: usize) -> usize {
+    len & !7
+}
+
+impl Backend for IfmaBackend {
+    fn name(&self) -> &'static str {
+        "avx512ifma"
+    }
+
+    fn quotient_bits(&self) -> u32 {
+        52
+    }
+
+    fn ntt_forward(&self, table: &NttTable, a: &mut [u64]) {
+        assert_eq!(a.len(), table.n(), "NTT operand length");
+        assert_eq!(table.quotient_bits(), 52, "table of another backend");
+        // SAFETY: features were detected; the slice has N elements, as the tables do.
+        unsafe { forward::transform(table, a) }
+    }
+
+    fn ntt_inverse(&self, table: &NttTable, a: &mut [u64]) {
+        assert_eq!(a.len(), table.n(), "NTT operand length");
+        assert_eq!(table.quotient_bits(), 52, "table of another backend");
+        // SAFETY: features were detected; the slice has N elements, as the tables do.
+        unsafe { inverse::transform(table, a) }
+    }
+
+    fn add_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]) {
+        let n = a.len().min(b.len());
+        let h = head(n);
+        // SAFETY: features were detected.
+        unsafe { pointwise::add_assign(m, &mut a[..h], &b[..h]) }
+        ScalarBackend.add_assign(m, &mut a[h..n], &b[h..n]);
+    }
+
+    fn sub_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]) {
+        let n = a.len().min(b.len());
+        let h = head(n);
+        // SAFETY: features were detected.
+        unsafe { pointwise::sub_assign(m, &mut a[..h], &b[..h]) }
+        ScalarBackend.sub_assign(m, &mut a[h..n], &b[h..n]);
+    }
+
+    fn neg_assign(&self, m: &Modulus, a: &mut [u64]) {
+        let h = head(a.len());
+        // SAFETY: features were detected.
+        unsafe { pointwise::neg_assign(m, &mut a[..h]) }
+        ScalarBackend.neg_assign(m, &mut a[h..]);
+    }
+
+    fn mul_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]) {
+        let n = a.len().min(b.len());
+        let h = head(n);
+        // SAFETY: features were detected.
+        unsafe { pointwise::mul_assign(m, &mut a[..h], &b[..h]) }
+        ScalarBackend.mul_assign(m, &mut a[h..n], &b[h..n]);
+    }
+
+    fn mul(&self, m: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
+        let n = out.len().min(a.len()).min(b.len());
+        let h = head(n);
+        // SAFETY: features were detected.
+        unsafe { pointwise::mul(m, &mut out[..h], &a[..h], &b[..h]) }
+        ScalarBackend.mul(m, &mut out[h..n], &a[h..n], &b[h..n]);
+    }
+
+    fn mul_add(&self, m: &Modulus, acc: &mut [u64], a: &[u64], b: &[u64]) {
+        self.dot_add(m, acc, &[(a, b)]);
+    }
+
+    fn dot_add(&self, m: &Modulus, acc: &mut [u64], terms: &[(&[u64], &[u64])]) {
+        let n = terms
+            .iter()
+            .fold(acc.len(), |n, (a, b)| n.min(a.len()).min(b.len()));
+        let h = head(n);
+        for chunk in terms.chunks(pointwise::MAX_LAZY_TERMS) {
+            // SAFETY: features were detected; every operand has at least h elements.
+            unsafe { pointwise::dot_add(m, &mut acc[..h], chunk) }
+        }
+        if h < n {
+            let tails: Vec<_> = terms.iter().map(|(a, b)| (&a[h..n], &b[h..n])).collect();
+            ScalarBackend.dot_add(m, &mut acc[h..n], &tails);
+        }
+    }
+
+    fn scalar_mul_assign(&self, m: &Modulus, a: &mut [u64], w: Shoup) {
+        let h = head(a.len());
+        // SAFETY: features were detected.
+        unsafe { pointwise::scalar_mul_assign(m, &mut a[..h], w) }
+        ScalarBackend.scalar_mul_assign(m, &mut a[h..], w);
+    }
+
+    fn scalar_mul_add(&self, m: &Modulus, acc: &mut [u64], a: &[u64], w: Shoup) {
+        let n = acc.len().min(a.len());
+        let h = head(n);
+        // SAFETY: features were detected.
+        unsafe { pointwise::scalar_mul_add(m, &mut acc[..h], &a[..h], w) }
+        ScalarBackend.scalar_mul_add(m, &mut acc[h..n], &a[h..n], w);
+    }
+
+    fn sub_scalar_mul(&self, m: &Modulus, a: &mut [u64], b: &[u64], w: Shoup) {
+        let n = a.len().min(b.len());
+        let h = head(n);
+        // SAFETY: features were detected.
+        unsafe { pointwise::sub_scalar_mul(m, &mut a[..h], &b[..h], w) }
+        ScalarBackend.sub_scalar_mul(m, &mut a[h..n], &b[h..n], w);
+    }
+
+    fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]) {
+        let n = terms.iter().fold(out.len(), |n, t| n.min(t.len()));
+        let h = head(n);
+        out[..h].fill(0);
+        for (t, w) in terms
+            .chunks(pointwise::MAX_LAZY_TERMS)
+            .zip(weights.chunks(pointwise::MAX_LAZY_TERMS))
+        {
+            // SAFETY: features were detected; every term has at least h elements.
+            unsafe { pointwise::weighted_sum_add(m, &mut out[..h], t, w) }
+        }
+        if h < n {
+            let tails: Vec<_> = terms.iter().map(|t| &t[h..n]).collect();
+            ScalarBackend.weighted_sum(m, &mut out[h..n], &tails, weights);
+        }
+    }
+
+    fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
+        let n = terms.iter().fold(out.len(), |n, t| n.min(t.len()));
+        let h = head(n);
+        // SAFETY: features were detected; every term has at least h elements.
+        unsafe { pointwise::rounded_sum(&mut out[..h], terms, factors) }
+        if h < n {
+            let tails: Vec<_> = terms.iter().map(|t| &t[h..n]).collect();
+            ScalarBackend.rounded_sum(&mut out[h..n], &tails, factors);
+        }
+    }
+
+    fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]) {
+        let n = out.len().min(perm.len());
+        let blocks = head(a.len()) / 8;
+        let in_range = perm[..n]
+            .chunks_exact(8)
+            .all(|p| (p[0] as usize >> 3) < blocks);
+        if n % 8 == 0 && in_range {
+            // SAFETY: features were detected; every block read lies within `a`.
+            unsafe { pointwise::permute(&mut out[..n], a, &perm[..n]) }
+        } else {
+            ScalarBackend.permute(out, a, perm);
+        }
+    }
+}

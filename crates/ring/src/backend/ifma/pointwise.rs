@@ -1,0 +1,232 @@
+//! Pointwise kernels. Lengths are multiples of 8; the callers split off tails.
+
+use std::arch::x86_64::*;
+
+use super::lanes::{load, reduce_once, splat, store, Factor, Lanes, WideLanes};
+use crate::modulus::{Modulus, Shoup};
+
+/// Products of 50-bit factors whose sum stays below 2^104, the range of the two-word reduction.
+pub(super) const MAX_LAZY_TERMS: usize = 16;
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+fn factor(w: Shoup) -> Factor {
+    Factor {
+        w: splat(w.value),
+        quotient: splat(w.quotient >> 12),
+    }
+}
+
+/// # Safety
+/// Features detected; equal lengths, multiples of 8 (as for all kernels below).
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn add_assign(m: &Modulus, a: &mut [u64], b: &[u64]) {
+    let q = splat(m.value());
+    for (x, y) in a.chunks_exact_mut(8).zip(b.chunks_exact(8)) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let s = _mm512_add_epi64(load(x.as_ptr()), load(y.as_ptr()));
+            store(x.as_mut_ptr(), reduce_once(s, q));
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn sub_assign(m: &Modulus, a: &mut [u64], b: &[u64]) {
+    let q = splat(m.value());
+    for (x, y) in a.chunks_exact_mut(8).zip(b.chunks_exact(8)) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let d = _mm512_sub_epi64(load(x.as_ptr()), load(y.as_ptr()));
+            // A negative difference is huge as an unsigned word; adding q makes it the smaller.
+            store(x.as_mut_ptr(), _mm512_min_epu64(d, _mm512_add_epi64(d, q)));
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn neg_assign(m: &Modulus, a: &mut [u64]) {
+    let q = splat(m.value());
+    let zero = _mm512_setzero_si512();
+    for x in a.chunks_exact_mut(8) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let d = _mm512_sub_epi64(zero, load(x.as_ptr()));
+            store(x.as_mut_ptr(), _mm512_min_epu64(d, _mm512_add_epi64(d, q)));
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+fn product(k: Lanes, wide: WideLanes, x: __m512i, y: __m512i) -> __m512i {
+    let zero = _mm512_setzero_si512();
+    let hi = _mm512_madd52hi_epu64(zero, x, y);
+    let lo = _mm512_madd52lo_epu64(zero, x, y);
+    wide.reduce_carried(k, hi, lo)
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn mul_assign(m: &Modulus, a: &mut [u64], b: &[u64]) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    for (x, y) in a.chunks_exact_mut(8).zip(b.chunks_exact(8)) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let p = product(k, wide, load(x.as_ptr()), load(y.as_ptr()));
+            store(x.as_mut_ptr(), p);
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn mul(m: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    for ((o, x), y) in out
+        .chunks_exact_mut(8)
+        .zip(a.chunks_exact(8))
+        .zip(b.chunks_exact(8))
+    {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let p = product(k, wide, load(x.as_ptr()), load(y.as_ptr()));
+            store(o.as_mut_ptr(), p);
+        }
+    }
+}
+
+/// At most [`MAX_LAZY_TERMS`] terms.
+///
+/// # Safety
+/// Features detected; every factor has at least `acc.len()` words, a multiple of 8.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn dot_add(m: &Modulus, acc: &mut [u64], terms: &[(&[u64], &[u64])]) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    for (j, o) in acc.chunks_exact_mut(8).enumerate() {
+        // SAFETY: all operands have 8 words from 8j on.
+        unsafe {
+            let mut lo = load(o.as_ptr());
+            let mut hi = _mm512_setzero_si512();
+            for (a, b) in terms {
+                let (x, y) = (load(a.as_ptr().add(8 * j)), load(b.as_ptr().add(8 * j)));
+                lo = _mm512_madd52lo_epu64(lo, x, y);
+                hi = _mm512_madd52hi_epu64(hi, x, y);
+            }
+            store(o.as_mut_ptr(), wide.reduce(k, hi, lo));
+        }
+    }
+}
+
+/// At most [`MAX_LAZY_TERMS`] terms; `out` is added to.
+///
+/// # Safety
+/// Features detected; every term has at least `out.len()` words, a multiple of 8.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn weighted_sum_add(
+    m: &Modulus,
+    out: &mut [u64],
+    terms: &[&[u64]],
+    weights: &[u64],
+) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    for (j, o) in out.chunks_exact_mut(8).enumerate() {
+        // SAFETY: all operands have 8 words from 8j on.
+        unsafe {
+            let mut lo = load(o.as_ptr());
+            let mut hi = _mm512_setzero_si512();
+            for (t, &w) in terms.iter().zip(weights) {
+                let (x, w) = (load(t.as_ptr().add(8 * j)), splat(w));
+                lo = _mm512_madd52lo_epu64(lo, x, w);
+                hi = _mm512_madd52hi_epu64(hi, x, w);
+            }
+            store(o.as_mut_ptr(), wide.reduce(k, hi, lo));
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn scalar_mul_assign(m: &Modulus, a: &mut [u64], w: Shoup) {
+    let (k, f) = (Lanes::new(m), factor(w));
+    for x in a.chunks_exact_mut(8) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let p = k.mul_lazy(load(x.as_ptr()), f);
+            store(x.as_mut_ptr(), k.reduce_2q(p));
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn scalar_mul_add(m: &Modulus, acc: &mut [u64], a: &[u64], w: Shoup) {
+    let (k, f) = (Lanes::new(m), factor(w));
+    for (o, x) in acc.chunks_exact_mut(8).zip(a.chunks_exact(8)) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let p = k.mul_lazy(load(x.as_ptr()), f);
+            let s = _mm512_add_epi64(load(o.as_ptr()), p);
+            store(o.as_mut_ptr(), k.reduce_4q(s));
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn sub_scalar_mul(m: &Modulus, a: &mut [u64], b: &[u64], w: Shoup) {
+    let (k, f) = (Lanes::new(m), factor(w));
+    for (x, y) in a.chunks_exact_mut(8).zip(b.chunks_exact(8)) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            let d = _mm512_sub_epi64(load(x.as_ptr()), load(y.as_ptr()));
+            let p = k.mul_lazy(_mm512_add_epi64(d, k.q), f);
+            store(x.as_mut_ptr(), k.reduce_2q(p));
+        }
+    }
+}
+
+/// # Safety
+/// Features detected; every term has at least `out.len()` words, a multiple of 8.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn rounded_sum(out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
+    for (j, o) in out.chunks_exact_mut(8).enumerate() {
+        // SAFETY: all operands have 8 words from 8j on.
+        unsafe {
+            let mut sum = _mm512_set1_pd(0.5);
+            for (t, &f) in terms.iter().zip(factors) {
+                let x = _mm512_cvtepu64_pd(load(t.as_ptr().add(8 * j)));
+                // Not fused: the scalar backend rounds the product too.
+                sum = _mm512_add_pd(sum, _mm512_mul_pd(x, _mm512_set1_pd(f)));
+            }
+            store(o.as_mut_ptr(), _mm512_cvttpd_epu64(sum));
+        }
+    }
+}
+
+/// Within an aligned block of 8 outputs all sources lie in one aligned block of 8 inputs.
+///
+/// # Safety
+/// Features detected; lengths of `out` and `perm` are equal multiples of 8; the block of the first
+/// entry of each group lies within `a`.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn permute(out: &mut [u64], a: &[u64], perm: &[u32]) {
+    for (o, p) in out.chunks_exact_mut(8).zip(perm.chunks_exact(8)) {
+        let block = (p[0] as usize) & !7;
+        // SAFETY: 8 words of perm; the block lies within `a`; the permutation uses the low 3 bits.
+        unsafe {
+            let index = _mm512_cvtepu32_epi64(_mm256_loadu_si256(p.as_ptr().cast()));
+            let x = load(a.as_ptr().add(block));
+            store(o.as_mut_ptr(), _mm512_permutexvar_epi64(index, x));
+        }
+    }
+}
