@@ -1,0 +1,146 @@
+//! Rescale, level drop, alignment.
+
+use cipherloom_spec::Scale;
+
+use super::{same_scale, Evaluator};
+use crate::ciphertext::Ciphertext;
+use crate::error::CkksError;
+
+/// Smallest alignment constant: rounding it to an integer costs at most 2^-40 of the scale.
+const MIN_LOG_ALIGN: f64 = 39.0;
+
+impl Evaluator {
+    /// Divides by the last prime: level l to l - 1, scale divided by q_l. Rounding adds at most 1/2 to
+    /// each coefficient of each part. Cost: an inverse NTT and l forward NTTs for each part.
+    ///
+    /// # Errors
+    /// `LevelExhausted` at or below the base level, `ParamsMismatch`.
+    pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.check_ct(a)?;
+        self.check_rescale("rescale", a.level())?;
+        let mut out = self.copy(a);
+        self.rescale_in_place(&mut out)?;
+        self.counter.rescale();
+        Ok(out)
+    }
+
+    pub(super) fn check_rescale(&self, op: &'static str, level: usize) -> Result<(), CkksError> {
+        let base = self.params.base_level();
+        if level <= base {
+            return Err(CkksError::LevelExhausted { op, level, base });
+        }
+        Ok(())
+    }
+
+    /// Not counted; the caller has checked the level.
+    pub(super) fn rescale_in_place(&self, a: &mut Ciphertext) -> Result<(), CkksError> {
+        let q = self.params.chain().q()[a.level()];
+        for part in a.parts_mut() {
+            part.rescale()?;
+        }
+        a.set_scale(a.scale().rescaled(q));
+        Ok(())
+    }
+
+    /// Drops primes: the same value and scale at a lower level. Free. The scale stays, so the result has the
+    /// canonical scale of its level only if the two are equal: see [`Evaluator::align`].
+    ///
+    /// # Errors
+    /// `LevelRange` above the ciphertext's level, `ParamsMismatch`.
+    pub fn drop_level(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, CkksError> {
+        self.check_ct(a)?;
+        if level > a.level() {
+            return Err(CkksError::LevelRange {
+                op: "drop_level",
+                level,
+                max: a.level(),
+            });
+        }
+        let parts = a
+            .parts()
+            .iter()
+            .map(|p| p.prefix(level + 1))
+            .collect::<Result<_, _>>()?;
+        Ok(self.made(parts, a.scale()))
+    }
+
+    /// Brings `a` from its level l to `level` < l at the canonical scale of `level`: drops to
+    /// `level + 1`, multiplies with the integer `round(scale(level) q_(level+1) / scale)` and rescales.
+    /// The scale of the result is stated as exactly canonical; rounding the integer changes the values by a
+    /// relative 2^-40 at most. Counted as one align. If `a` is already there at that scale it is
+    /// copied, uncounted.
+    ///
+    /// # Errors
+    /// `LevelRange` above the ciphertext's level, `ScaleMismatch` at the same level with another
+    /// scale, `LevelExhausted` below the base level, `AlignPrecision` when the integer would be
+    /// below 2^39 (for example for a product that was not rescaled).
+    pub fn align(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, CkksError> {
+        self.check_ct(a)?;
+        let want = self.params.scale(level);
+        if level > a.level() {
+            return Err(CkksError::LevelRange {
+                op: "align",
+                level,
+                max: a.level(),
+            });
+        }
+        if level == a.level() {
+            same_scale("align", a.scale(), want)?;
+            return Ok(self.copy(a));
+        }
+        self.check_rescale("align", level + 1)?;
+        let q = Scale::prime(self.params.chain().q()[level + 1]);
+        let factor = want.times(q).over(a.scale());
+        let log_constant = factor.log2();
+        let constant = match to_integer(factor) {
+            Some(c) if log_constant >= MIN_LOG_ALIGN => c,
+            _ => {
+                return Err(CkksError::AlignPrecision {
+                    log_constant,
+                    scale: a.scale(),
+                    target: level,
+                })
+            }
+        };
+        let mut out = self.drop_level(a, level + 1)?;
+        for part in out.parts_mut() {
+            part.mul_scalar_assign(constant);
+        }
+        self.rescale_in_place(&mut out)?;
+        out.set_scale(want);
+        self.counter.align();
+        Ok(out)
+    }
+}
+
+/// The nearest integer, exactly, for values in [1, 2^120).
+fn to_integer(s: Scale) -> Option<i128> {
+    let (mant, exp) = s.parts();
+    // mant has its top bit at 127.
+    if !(-127..=-8).contains(&exp) {
+        return None;
+    }
+    let shift = exp.unsigned_abs();
+    let half = (mant >> (shift - 1)) & 1;
+    Some(((mant >> shift) + half) as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_round_to_the_nearest_integer() {
+        assert_eq!(to_integer(Scale::pow2(40)), Some(1 << 40));
+        let s = |num: u128, den: u128| {
+            Scale::from_u128(num)
+                .unwrap()
+                .over(Scale::from_u128(den).unwrap())
+        };
+        assert_eq!(to_integer(s(7, 2)), Some(4));
+        assert_eq!(to_integer(s((1 << 50) * 3 + 1, 3)), Some(1 << 50));
+        assert_eq!(to_integer(s((1 << 50) * 3 + 2, 3)), Some((1 << 50) + 1));
+        assert_eq!(to_integer(Scale::pow2(-1)), None);
+        assert_eq!(to_integer(Scale::pow2(126)), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Homomorphic operations.
+//!
+//! Rules of every operation: inputs are never changed; operands must agree in parameters, level and
+//! (for sums) scale, else a typed error names both; each operation is counted exactly once.
+
+mod arith;
+mod galois;
+mod levels;
+mod product;
+
+use std::sync::Arc;
+
+use cipherloom_ring::{Ntt, Poly};
+use cipherloom_spec::cost::HeCounts;
+use cipherloom_spec::Scale;
+
+use crate::ciphertext::Ciphertext;
+use crate::counter::OpCounter;
+use crate::encoder::Encoder;
+use crate::error::CkksError;
+use crate::keys::EvaluationKeys;
+use crate::live::LiveCounter;
+use crate::params::CkksParameters;
+use crate::plaintext::Plaintext;
+
+pub use galois::Hoisted;
+
+/// Operates on ciphertexts with the evaluation keys of one client. `Send + Sync`: threads share it
+/// by reference, results do not depend on how they interleave.
+#[derive(Debug)]
+pub struct Evaluator {
+    params: CkksParameters,
+    encoder: Encoder,
+    keys: Arc<EvaluationKeys>,
+    counter: OpCounter,
+    live: Option<LiveCounter>,
+}
+
+impl Evaluator {
+    /// An evaluator with these keys.
+    ///
+    /// # Errors
+    /// `ParamsMismatch`.
+    pub fn new(
+        params: &CkksParameters,
+        keys: impl Into<Arc<EvaluationKeys>>,
+    ) -> Result<Self, CkksError> {
+        let keys = keys.into();
+        params.check_digest("evaluation keys", keys.params().digest())?;
+        Ok(Self {
+            params: params.clone(),
+            encoder: Encoder::new(params),
+            keys,
+            counter: OpCounter::default(),
+            live: None,
+        })
+    }
+
+    /// Registers every ciphertext that this evaluator makes from now on in `counter`.
+    #[must_use]
+    pub fn with_live_counter(mut self, counter: LiveCounter) -> Self {
+        self.live = Some(counter);
+        self
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &CkksParameters {
+        &self.params
+    }
+
+    /// An encoder for the same parameters.
+    #[must_use]
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// The evaluation keys.
+    #[must_use]
+    pub fn keys(&self) -> &EvaluationKeys {
+        &self.keys
+    }
+
+    /// Operations counted so far.
+    #[must_use]
+    pub fn counts(&self) -> HeCounts {
+        self.counter.counts()
+    }
+
+    /// The live counter, if there is one.
+    #[must_use]
+    pub fn live(&self) -> Option<&LiveCounter> {
+        self.live.as_ref()
+    }
+
+    /// Registers a ciphertext that came from elsewhere (received, expanded) in the live counter.
+    pub fn track(&self, ct: &mut Ciphertext) {
+        if let Some(live) = &self.live {
+            ct.track(live);
+        }
+    }
+
+    /// Wraps a result.
+    fn made(&self, parts: Vec<Poly<Ntt>>, scale: Scale) -> Ciphertext {
+        let mut ct = Ciphertext::raw(parts, scale, self.params.digest());
+        self.track(&mut ct);
+        ct
+    }
+
+    /// A copy that counts as a result of this evaluator.
+    fn copy(&self, ct: &Ciphertext) -> Ciphertext {
+        self.made(ct.parts().to_vec(), ct.scale())
+    }
+
+    fn check_ct(&self, ct: &Ciphertext) -> Result<(), CkksError> {
+        self.params.check_digest("ciphertext", ct.digest())
+    }
+
+    fn check_pair(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        b: &Ciphertext,
+    ) -> Result<(), CkksError> {
+        self.check_ct(a)?;
+        self.check_ct(b)?;
+        same_level(op, a.level(), b.level())
+    }
+
+    fn check_plain(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        b: &Plaintext,
+    ) -> Result<(), CkksError> {
+        self.check_ct(a)?;
+        self.params.check_digest("plaintext", b.digest())?;
+        same_level(op, a.level(), b.level())
+    }
+}
+
+fn same_level(op: &'static str, left: usize, right: usize) -> Result<(), CkksError> {
+    if left == right {
+        Ok(())
+    } else {
+        Err(CkksError::LevelMismatch { op, left, right })
+    }
+}
+
+fn same_scale(op: &'static str, left: Scale, right: Scale) -> Result<(), CkksError> {
+    if left.matches(right) {
+        Ok(())
+    } else {
+        Err(CkksError::ScaleMismatch { op, left, right })
+    }
+}
+
+fn two_parts(op: &'static str, ct: &Ciphertext) -> Result<(), CkksError> {
+    if ct.parts().len() == 2 {
+        Ok(())
+    } else {
+        Err(CkksError::Parts {
+            op,
+            got: ct.parts().len(),
+            expected: 2,
+        })
+    }
+}

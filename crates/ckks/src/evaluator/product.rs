@@ -1,0 +1,201 @@
+//! Products with plaintexts and ciphertexts.
+
+use cipherloom_ring::{Ntt, Poly};
+use cipherloom_spec::Scale;
+
+use super::arith::mul_by_constant;
+use super::{same_level, same_scale, two_parts, Evaluator};
+use crate::ciphertext::Ciphertext;
+use crate::complex::Complex64;
+use crate::error::CkksError;
+use crate::keys::KeyPurpose;
+use crate::plaintext::Plaintext;
+
+impl Evaluator {
+    /// `a b` slotwise, not rescaled: same level, scales multiplied. Counted as one pt-ct product.
+    ///
+    /// # Errors
+    /// `LevelMismatch`, `ParamsMismatch`.
+    pub fn mul_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext, CkksError> {
+        self.check_plain("mul_plain", a, b)?;
+        let parts = a
+            .parts()
+            .iter()
+            .map(|p| p.mul(b.poly()))
+            .collect::<Result<_, _>>()?;
+        self.counter.pt_ct(1);
+        Ok(self.made(parts, a.scale().times(b.scale())))
+    }
+
+    /// `sum of a_i b_i` slotwise, not rescaled, with one modular reduction for many products. All terms must have
+    /// one level and one product scale. Counted as one pt-ct product for each term.
+    ///
+    /// # Errors
+    /// `Empty`, `LevelMismatch`, `ScaleMismatch`, `Parts`, `ParamsMismatch`.
+    pub fn mul_plain_sum(
+        &self,
+        terms: &[(&Ciphertext, &Plaintext)],
+    ) -> Result<Ciphertext, CkksError> {
+        const OP: &str = "mul_plain_sum";
+        let (first, plain) = terms.first().ok_or(CkksError::Empty { op: OP })?;
+        let scale = first.scale().times(plain.scale());
+        let count = first.parts().len();
+        for (a, b) in terms {
+            self.check_plain(OP, a, b)?;
+            same_level(OP, first.level(), a.level())?;
+            same_scale(OP, scale, a.scale().times(b.scale()))?;
+            if a.parts().len() != count {
+                return Err(CkksError::Parts {
+                    op: OP,
+                    got: a.parts().len(),
+                    expected: count,
+                });
+            }
+        }
+        let basis = first.parts()[0].basis();
+        let parts = (0..count)
+            .map(|part| {
+                let pairs: Vec<_> = terms
+                    .iter()
+                    .map(|(a, b)| (&a.parts()[part], b.poly()))
+                    .collect();
+                let mut acc = Poly::<Ntt>::zero(basis);
+                acc.dot_add_assign(&pairs)?;
+                Ok(acc)
+            })
+            .collect::<Result<_, CkksError>>()?;
+        self.counter.pt_ct(terms.len());
+        Ok(self.made(parts, scale))
+    }
+
+    /// `sum of a_i b_i` slotwise, then one rescale: level l to l - 1. With plaintexts from
+    /// [`crate::Encoder::encode_for_product`] the result has the canonical scale of l - 1.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_plain_sum`], `LevelExhausted`.
+    pub fn mul_plain_accumulate(
+        &self,
+        terms: &[(&Ciphertext, &Plaintext)],
+    ) -> Result<Ciphertext, CkksError> {
+        if let Some((a, _)) = terms.first() {
+            self.check_ct(a)?;
+            self.check_rescale("mul_plain_accumulate", a.level())?;
+        }
+        let mut sum = self.mul_plain_sum(terms)?;
+        self.rescale_in_place(&mut sum)?;
+        self.counter.rescale();
+        Ok(sum)
+    }
+
+    /// `acc += a b`, not rescaled. Counted as one pt-ct product.
+    ///
+    /// # Errors
+    /// `LevelMismatch`, `ScaleMismatch`, `Parts`, `ParamsMismatch`; `acc` is unchanged then.
+    pub fn mul_plain_add_assign(
+        &self,
+        acc: &mut Ciphertext,
+        a: &Ciphertext,
+        b: &Plaintext,
+    ) -> Result<(), CkksError> {
+        const OP: &str = "mul_plain_add_assign";
+        self.check_pair(OP, acc, a)?;
+        self.check_plain(OP, a, b)?;
+        same_scale(OP, acc.scale(), a.scale().times(b.scale()))?;
+        if acc.parts().len() != a.parts().len() {
+            return Err(CkksError::Parts {
+                op: OP,
+                got: a.parts().len(),
+                expected: acc.parts().len(),
+            });
+        }
+        for (out, part) in acc.parts_mut().iter_mut().zip(a.parts()) {
+            out.mul_add_assign(part, b.poly())?;
+        }
+        self.counter.pt_ct(1);
+        Ok(())
+    }
+
+    /// `value a` with `value` in every slot, encoded at `scale` (each part rounded once); not rescaled.
+    /// Cheaper than [`Evaluator::mul_plain`]: no encoding. Counted as one pt-ct product.
+    ///
+    /// # Errors
+    /// `NotFinite`, `ValueTooLarge`, `ParamsMismatch`.
+    pub fn mul_constant(
+        &self,
+        a: &Ciphertext,
+        value: Complex64,
+        scale: Scale,
+    ) -> Result<Ciphertext, CkksError> {
+        self.check_ct(a)?;
+        let [re, im] = self.encoder.constant_parts(value, a.level(), scale)?;
+        let mut out = self.copy(a);
+        for part in out.parts_mut() {
+            mul_by_constant(part, re, im);
+        }
+        out.set_scale(a.scale().times(scale));
+        self.counter.pt_ct(1);
+        Ok(out)
+    }
+
+    /// `a b` slotwise, of degree 2 (three parts), not relinearised and not rescaled: same level,
+    /// scales multiplied. Counted as one ct-ct product.
+    ///
+    /// # Errors
+    /// `Parts` unless both have two parts, `LevelMismatch`, `ParamsMismatch`.
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.check_pair("mul", a, b)?;
+        two_parts("mul", a)?;
+        two_parts("mul", b)?;
+        let (a, b, scale) = (a.parts(), b.parts(), a.scale().times(b.scale()));
+        let mut middle = a[0].mul(&b[1])?;
+        middle.mul_add_assign(&a[1], &b[0])?;
+        let parts = vec![a[0].mul(&b[0])?, middle, a[1].mul(&b[1])?];
+        self.counter.ct_ct();
+        Ok(self.made(parts, scale))
+    }
+
+    /// Degree 2 to degree 1 with the relinearisation key. Counted as one relinearisation. A degree-1
+    /// ciphertext is copied, uncounted.
+    ///
+    /// # Errors
+    /// `MissingKey`, `KeyLevel`, `ParamsMismatch`.
+    pub fn relinearize(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.check_ct(a)?;
+        let [c0, c1, c2] = a.parts() else {
+            return Ok(self.copy(a));
+        };
+        let key = self.keys.key(KeyPurpose::Relinearization)?;
+        let [mut u0, mut u1] = self.params.tables().switch(c2, key)?;
+        u0.add_assign(c0)?;
+        u1.add_assign(c1)?;
+        self.counter.relinearization();
+        Ok(self.made(vec![u0, u1], a.scale()))
+    }
+
+    /// `a b`, relinearised, not rescaled.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul`] and [`Evaluator::relinearize`].
+    pub fn mul_relin(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        let product = self.mul(a, b)?;
+        self.relinearize(&product)
+    }
+
+    /// `a b`, relinearised and rescaled: level l to l - 1, canonical scale if both had it. Counted as one
+    /// ct-ct product, one relinearisation, one rescale.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul`] and [`Evaluator::relinearize`], `LevelExhausted`.
+    pub fn mul_relin_rescale(
+        &self,
+        a: &Ciphertext,
+        b: &Ciphertext,
+    ) -> Result<Ciphertext, CkksError> {
+        self.check_ct(a)?;
+        self.check_rescale("mul_relin_rescale", a.level())?;
+        let mut out = self.mul_relin(a, b)?;
+        self.rescale_in_place(&mut out)?;
+        self.counter.rescale();
+        Ok(out)
+    }
+}
