@@ -1,4 +1,4 @@
-//! Times of the kernels on one thread: `cargo bench -p cipherloom-ring`. Medians, no assertions.
+//! Times of the kernels on one thread: `cargo bench -p cipherloom-ring`. No assertions.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use cipherloom_ring::backend::ScalarBackend;
@@ -11,17 +11,31 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Median microseconds of one call.
+/// Nanoseconds that this thread spent on a processor, where the system tells; else wall time.
+/// Processor time keeps the figures usable on a busy machine.
+fn clock(start: Instant) -> f64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|s| s.split(' ').next()?.parse().ok())
+        .unwrap_or_else(|| start.elapsed().as_secs_f64() * 1e9)
+}
+
+/// Mean microseconds of one call over about a quarter of a second.
 fn time(mut f: impl FnMut()) -> f64 {
+    f();
     let start = Instant::now();
-    let mut samples = Vec::new();
-    while samples.len() < 5 || (start.elapsed().as_millis() < 300 && samples.len() < 2000) {
-        let t = Instant::now();
-        f();
-        samples.push(t.elapsed().as_secs_f64() * 1e6);
+    let mut calls = 1;
+    loop {
+        let before = clock(start);
+        for _ in 0..calls {
+            f();
+        }
+        let spent = clock(start) - before;
+        if spent > 2.5e8 {
+            return spent / 1e3 / f64::from(calls);
+        }
+        calls *= 2;
     }
-    samples.sort_by(f64::total_cmp);
-    samples[samples.len() / 2]
 }
 
 fn primes(n: usize, bits: u32, skip: usize, count: usize) -> Vec<u64> {

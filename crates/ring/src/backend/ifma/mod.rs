@@ -176,7 +176,7 @@ impl Backend for IfmaBackend {
         let in_range = perm[..n]
             .chunks_exact(8)
             .all(|p| (p[0] as usize >> 3) < blocks);
-        if n % 8 == 0 && in_range {
+        if n.is_multiple_of(8) && in_range {
             // SAFETY: features were detected; every block read lies within `a`.
             unsafe { pointwise::permute(&mut out[..n], a, &perm[..n]) }
         } else {
