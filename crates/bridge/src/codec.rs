@@ -55,6 +55,25 @@ pub struct SlotWords {
 }
 
 impl SlotWords {
+    /// Takes both lanes; an empty imaginary lane stands for zeros.
+    ///
+    /// # Errors
+    /// `Length` when the lanes differ.
+    pub fn new(re: Vec<i128>, im: Vec<i128>) -> Result<Self, BridgeError> {
+        let (re, mut im) = (Zeroizing::new(re), Zeroizing::new(im));
+        if im.is_empty() {
+            *im = vec![0; re.len()];
+        }
+        if im.len() != re.len() {
+            return Err(BridgeError::Length {
+                what: "imaginary lane",
+                got: im.len(),
+                expected: re.len(),
+            });
+        }
+        Ok(Self { re, im })
+    }
+
     /// Both lanes modulo 2^64, as stored shares.
     #[must_use]
     pub fn to_ring64(&self) -> (Vec<u64>, Vec<u64>) {

@@ -77,6 +77,12 @@ pub enum BridgeError {
         /// Fraction bits of the boundary.
         want: u32,
     },
+    /// A CKKS operation refused.
+    #[error(transparent)]
+    Ckks(#[from] cipherloom_ckks::CkksError),
+    /// A two-party operation or the channel failed.
+    #[error(transparent)]
+    Mpc(#[from] cipherloom_mpc::MpcError),
     /// Ring arithmetic refused.
     #[error(transparent)]
     Ring(#[from] cipherloom_ring::RingError),

@@ -1,0 +1,34 @@
+//! Bytes and flights of the boundary, as pure functions of the chain, for the plan.
+//!
+//! Bytes are payload and frame headers. Both directions are one flight each; the extension of shares before
+//! [`crate::SharesToCkks`] is counted by `mpc`.
+
+use crate::to_shares::BATCH;
+use cipherloom_ckks::size::{packed_poly_bytes, seeded_ciphertext_bytes};
+use cipherloom_net::message_bytes;
+use cipherloom_spec::CkksChain;
+
+/// Flights of a conversion to shares: the server's masked ciphertexts.
+pub const TO_SHARES_FLIGHTS: u64 = 1;
+
+/// Flights of a conversion to ciphertexts: the client's encryptions.
+pub const TO_CKKS_FLIGHTS: u64 = 1;
+
+/// Bytes from server to client for `count` ciphertexts of degree `degree`: `degree + 1` polynomials modulo the base primes
+/// each, in messages of up to 16 ciphertexts. 0.82 MB a ciphertext at N = 2^15, q = 2^100, degree 1.
+#[must_use]
+pub fn to_shares_bytes(chain: &CkksChain, degree: usize, count: usize) -> u64 {
+    let one = (degree + 1) * packed_poly_bytes(chain.n(), &chain.q()[..=chain.base_level()]);
+    let batch = |n: usize| message_bytes((n * one) as u64);
+    let rest = match count % BATCH {
+        0 => 0,
+        n => batch(n),
+    };
+    (count / BATCH) as u64 * batch(BATCH) + rest
+}
+
+/// Bytes from client to server for `count` ciphertexts at `level`: one message each, one polynomial and a seed.
+#[must_use]
+pub fn to_ckks_bytes(chain: &CkksChain, level: usize, count: usize) -> u64 {
+    count as u64 * message_bytes(seeded_ciphertext_bytes(chain, level) as u64)
+}
