@@ -1,0 +1,1 @@
+//! Shares modulo one prime.
