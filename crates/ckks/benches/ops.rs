@@ -1,0 +1,112 @@
+//! Milliseconds of the main operations: `cargo bench -p cipherloom-ckks`.
+//!
+//! One argument `QUICK` runs fewer repetitions. `RAYON_NUM_THREADS=1 taskset -c 0` measures one core;
+//! `CIPHERLOOM_SIMD=scalar` the portable kernels.
+
+// A benchmark ends at the first error.
+#![allow(clippy::expect_used)]
+
+use std::time::Instant;
+
+use cipherloom_ckks::Complex64;
+use cipherloom_spec::CkksLiteral;
+use cipherloom_testkit::fixture::test_values;
+use cipherloom_testkit::CkksFixture;
+
+fn literal(log_n: u32, levels: usize, p: usize, dnum: u32) -> CkksLiteral {
+    let mut q_bits = vec![50, 50];
+    q_bits.resize(2 + levels, 40);
+    CkksLiteral {
+        log_n,
+        q_bits,
+        p_bits: vec![50; p],
+        log_scale: 40,
+        dnum,
+    }
+}
+
+/// Median of the repetitions, in milliseconds.
+fn ms(repetitions: usize, mut f: impl FnMut()) -> f64 {
+    f();
+    let mut times: Vec<f64> = (0..repetitions)
+        .map(|_| {
+            let t = Instant::now();
+            f();
+            t.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
+    let rotations = [1i64, 2, 3, 4, 5, 6, 7, 8];
+    let start = Instant::now();
+    let f = CkksFixture::checked(literal, &rotations);
+    println!(
+        "{name}: {} limbs, {} special, set-up with 10 keys {:.0} ms",
+        f.params.chain().q().len(),
+        f.params.chain().p().len(),
+        start.elapsed().as_secs_f64() * 1e3
+    );
+    let (ev, top) = (&f.evaluator, f.params.top_level());
+    let v: Vec<Complex64> = test_values(f.params.slots(), 1);
+    let scale = f.params.scale(top);
+    let plain = f.encoder.encode(&v, top, scale).expect("encode");
+    let seeded = f.secret_encryptor.encrypt(&plain).expect("encrypt");
+    let ct = seeded.expand(&f.params).expect("expand");
+    let factor = f.encoder.encode_for_product(&v, top).expect("encode");
+    let mut line = |what: &str, f: &mut dyn FnMut()| {
+        println!("  {what:<34}{:9.3} ms", ms(repetitions, f));
+    };
+    line("encode", &mut || drop(f.encoder.encode(&v, top, scale)));
+    line("decode", &mut || drop(f.encoder.decode(&plain)));
+    line("encrypt, public key", &mut || {
+        drop(f.encryptor.encrypt(&plain))
+    });
+    line("encrypt, seeded", &mut || {
+        drop(f.secret_encryptor.encrypt(&plain))
+    });
+    line("expand seeded", &mut || drop(seeded.expand(&f.params)));
+    line("decrypt", &mut || drop(f.decryptor.decrypt(&ct)));
+    line("add", &mut || drop(ev.add(&ct, &ct)));
+    line("mul_plain", &mut || drop(ev.mul_plain(&ct, &factor)));
+    let mut acc = ev.mul_plain(&ct, &factor).expect("mul_plain");
+    line("mul_plain_add_assign", &mut || {
+        drop(ev.mul_plain_add_assign(&mut acc, &ct, &factor));
+    });
+    let terms = vec![(&ct, &factor); 8];
+    line("mul_plain_sum of 8", &mut || drop(ev.mul_plain_sum(&terms)));
+    line("rescale", &mut || drop(ev.rescale(&acc)));
+    line("mul, no relinearisation", &mut || drop(ev.mul(&ct, &ct)));
+    line("mul + relin + rescale", &mut || {
+        drop(ev.mul_relin_rescale(&ct, &ct))
+    });
+    line("rotate", &mut || drop(ev.rotate(&ct, 1)));
+    line("8 hoisted rotations", &mut || {
+        drop(ev.rotate_many(&ct, &rotations))
+    });
+    line("hoist (decompose) alone", &mut || drop(ev.hoist(&ct)));
+    line("conjugate", &mut || drop(ev.conjugate(&ct)));
+    let low = ev.drop_level(&ct, f.params.base_level()).expect("drop");
+    line("rotate at the base level", &mut || drop(ev.rotate(&low, 1)));
+    line("align one level down", &mut || drop(ev.align(&ct, top - 1)));
+    line("generate a rotation key", &mut || {
+        drop(f.keygen.rotation_key(&f.secret_key, 9, top));
+    });
+}
+
+fn main() {
+    let quick = std::env::args().any(|a| a == "QUICK");
+    let repetitions = if quick { 3 } else { 15 };
+    bench(
+        "N=2^14 [50,50,40,40] + 2x50, dnum 2",
+        literal(14, 2, 2, 2),
+        repetitions,
+    );
+    bench(
+        "N=2^15 [50,50,40x12] + 5x50, dnum 3",
+        literal(15, 12, 5, 3),
+        repetitions,
+    );
+}

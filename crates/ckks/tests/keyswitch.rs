@@ -1,0 +1,190 @@
+//! Key switching against big integers.
+
+use cipherloom_ckks::{Ciphertext, KeyPurpose};
+use cipherloom_ring::{Basis, Coeff, Ntt, Poly};
+use cipherloom_testkit::fixture::test_values;
+use cipherloom_testkit::*;
+use num_bigint::BigInt;
+
+/// All coefficients as integers in (-Q/2, Q/2], by the textbook CRT formula.
+fn lift(x: &Poly<Coeff>) -> Vec<BigInt> {
+    let basis: &Basis = x.basis();
+    let q: BigInt = basis.primes().into_iter().map(BigInt::from).product();
+    let idempotents: Vec<BigInt> = basis
+        .moduli()
+        .map(|m| {
+            let hat = &q / m.value();
+            let residue = u64::try_from(&hat % m.value()).unwrap();
+            hat * m.inv(residue).unwrap()
+        })
+        .collect();
+    let half = &q / 2;
+    (0..x.n())
+        .map(|k| {
+            let sum: BigInt = idempotents
+                .iter()
+                .enumerate()
+                .map(|(i, e)| e * x.limb(i)[k])
+                .sum();
+            let r = sum % &q;
+            if r > half {
+                r - &q
+            } else {
+                r
+            }
+        })
+        .collect()
+}
+
+/// Largest coefficient of `x - y` modulo the basis.
+fn distance(x: &Poly<Ntt>, y: &Poly<Ntt>) -> BigInt {
+    let d = lift(&x.sub(y).unwrap().into_coeff());
+    d.into_iter()
+        .map(|v| if v < BigInt::ZERO { -v } else { v })
+        .max()
+        .unwrap()
+}
+
+/// The key's digits decrypt to P * (1 on the digit's primes, 0 elsewhere) * s_from plus a CBD(21) error.
+#[test]
+fn key_digits_hide_the_gadget_multiples_with_small_errors() {
+    let f = CkksFixture::insecure(INSECURE_TOY_10(), &[]);
+    let p = &f.params;
+    let chain = p.chain();
+    for (purpose, max_level) in [
+        (KeyPurpose::Relinearization, p.top_level()),
+        (KeyPurpose::Galois(5), p.top_level()),
+        (KeyPurpose::Galois(p.conjugation_element()), 3),
+    ] {
+        let key = f
+            .keygen
+            .evaluation_key(&f.secret_key, purpose, max_level)
+            .unwrap();
+        let basis = p.key_basis(max_level).unwrap();
+        let s = secret(&f, &basis);
+        let (from, to) = match purpose {
+            KeyPurpose::Relinearization => (s.mul(&s).unwrap(), s.clone()),
+            KeyPurpose::Galois(g) => {
+                // to(X^g) = s, found by searching the inverse element.
+                let two_n = 2 * p.n() as u64;
+                let inv = (1..two_n).step_by(2).find(|i| i * g % two_n == 1).unwrap();
+                let a = cipherloom_ring::Automorphism::new(p.n(), inv).unwrap();
+                (s.clone(), s.automorphism(&a).unwrap())
+            }
+        };
+        let special: BigInt = chain.p().iter().map(|&v| BigInt::from(v)).product();
+        let mut seeds = vec![];
+        for (digit, range) in key.digits().iter().zip(chain.digits(max_level)) {
+            let mut phase = digit.a().mul(&to).unwrap();
+            phase.add_assign(digit.b()).unwrap();
+            let gadget: Vec<u64> = basis
+                .moduli()
+                .enumerate()
+                .map(|(i, m)| {
+                    let on = i >= chain.p().len() && range.contains(&(i - chain.p().len()));
+                    if on {
+                        u64::try_from(&special % m.value()).unwrap()
+                    } else {
+                        0
+                    }
+                })
+                .collect();
+            let mut want = from.clone();
+            want.mul_limb_scalars_assign(&gadget).unwrap();
+            let e = distance(&phase, &want);
+            assert!(e > BigInt::ZERO && e <= BigInt::from(21), "error {e}");
+            seeds.push(*digit.seed());
+        }
+        let count = seeds.len();
+        seeds.dedup();
+        assert_eq!((seeds.len(), count), (count, chain.digits(max_level).len()));
+    }
+}
+
+/// The ternary secret over any basis, read off a known relation: decrypting (0, 1) gives s.
+fn secret(f: &CkksFixture, basis: &Basis) -> Poly<Ntt> {
+    let q = f.params.basis(f.params.top_level()).unwrap();
+    let zero = Poly::<Ntt>::zero(&q);
+    let one = Poly::<Coeff>::monomial(&q, 0, 1).into_ntt();
+    let ct = Ciphertext::from_parts(&f.params, vec![zero, one], f.params.scale(0)).unwrap();
+    let s = f.decryptor.decrypt_coeffs(&ct).unwrap();
+    let small: Vec<i8> = s
+        .limb(0)
+        .iter()
+        .map(|&x| q.modulus(0).center(x) as i8)
+        .collect();
+    assert!(small.iter().all(|v| (-1..=1).contains(v)));
+    let counts: Vec<usize> = (-1..=1)
+        .map(|t| small.iter().filter(|&&v| v == t).count())
+        .collect();
+    assert!(
+        counts.iter().all(|&c| c > small.len() / 4),
+        "uniform ternary, got {counts:?}"
+    );
+    Poly::from_i8(basis, &small).unwrap().into_ntt()
+}
+
+/// A rotated or relinearised ciphertext decrypts to the exact image of the raw decryption, as big
+/// integers, up to noise far below the scale, at every level.
+#[test]
+fn switched_ciphertexts_decrypt_to_the_exact_image_up_to_small_noise() {
+    let f = CkksFixture::insecure(INSECURE_TOY_10(), &[1, 7]);
+    let (ev, p) = (&f.evaluator, &f.params);
+    let top = f.encrypt(&test_values(p.slots(), 5), p.top_level());
+    for level in 0..=p.top_level() {
+        let ct = ev.drop_level(&top, level).unwrap();
+        let m = f.decryptor.decrypt_ntt(&ct).unwrap();
+        for g in [5, p.galois_element(7), p.conjugation_element()] {
+            let a = cipherloom_ring::Automorphism::new(p.n(), g).unwrap();
+            let out = ev.apply_galois(&ct, g).unwrap();
+            let e = distance(
+                &f.decryptor.decrypt_ntt(&out).unwrap(),
+                &m.automorphism(&a).unwrap(),
+            );
+            // The inner product's noise is divided by P; rounding (r0 + r1 s) has |r1 s| below 6 sigma = 6 sqrt(N/18).
+            assert!(
+                e > BigInt::ZERO && e < BigInt::from(150),
+                "level {level}: {e}"
+            );
+        }
+        let square = ev.mul(&ct, &ct).unwrap();
+        let want = f.decryptor.decrypt_ntt(&square).unwrap();
+        assert_eq!(
+            want,
+            m.mul(&m).unwrap(),
+            "degree 2 decrypts to the exact product"
+        );
+        let relin = ev.relinearize(&square).unwrap();
+        let e = distance(&f.decryptor.decrypt_ntt(&relin).unwrap(), &want);
+        assert!(e < BigInt::from(150), "level {level}: {e}");
+    }
+}
+
+/// Fresh noise has the variance of its formula.
+#[test]
+fn fresh_noise_has_the_predicted_size() {
+    let f = CkksFixture::insecure(INSECURE_TOY_11(), &[]);
+    let p = &f.params;
+    let zero = f.encoder.encode(&[], 3, p.scale(3)).unwrap();
+    let deviation = |ct: &Ciphertext| {
+        let c = lift(&f.decryptor.decrypt_coeffs(ct).unwrap());
+        let sum: f64 = c
+            .iter()
+            .map(|v| (i64::try_from(v).unwrap() as f64).powi(2))
+            .sum();
+        (sum / c.len() as f64).sqrt()
+    };
+    // Secret key: e alone, variance 10.5.
+    let fresh = f
+        .secret_encryptor
+        .encrypt(&zero)
+        .unwrap()
+        .expand(p)
+        .unwrap();
+    let d = deviation(&fresh);
+    assert!((d - 10.5f64.sqrt()).abs() < 0.3, "{d}");
+    // Public key: v e + e0 + e1 s, variance 10.5 (4N/3 + 1).
+    let want = (10.5 * (4.0 * p.n() as f64 / 3.0 + 1.0)).sqrt();
+    let d = deviation(&f.encryptor.encrypt(&zero).unwrap());
+    assert!((d / want - 1.0).abs() < 0.15, "{d} against {want}");
+}
