@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`even`] | MoSiLU, MoSoft | degree 4: 2 squares, 2 comparisons, 2 muxes, 2 truncations |
 //! | [`exp`] | MMExp | G-D: 1 known product, 1 product, 3 squares, 1 comparison, 1 mux, 5 truncations |
-//! | [`nerms`] | NeRMS, RMS norm | a row: 9 comparisons, 8 B2A, 1 mux, 2 or 5 products |
+//! | [`mod@nerms`] | NeRMS, RMS norm | a row: 9 comparisons, 8 B2A, 1 mux, 2 or 5 products |
 //! | [`block`] | time-step factors, skip and gate | |
 //! | [`classify`] | pooling, classifier, faithful output | |
 //!

@@ -1,5 +1,7 @@
 //! Factors, gate, pooling and classifier against f64.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cipherloom_nonlinear::{

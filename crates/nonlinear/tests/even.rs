@@ -1,5 +1,7 @@
 //! MoSiLU and MoSoft against their f64 surrogates and the exact functions.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cipherloom_nonlinear::{counts, mosilu, mosoft, EvenConfig, EvenKind, NonlinearError};

@@ -1,5 +1,7 @@
 //! MMExp against its surrogate and the exponential.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cipherloom_nonlinear::{counts, mmexp, ExpConfig, NonlinearError};

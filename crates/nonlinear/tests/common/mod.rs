@@ -1,6 +1,6 @@
 //! An independent simulation of the domain: values in the clear, wrapping 64-bit words, and on request the exact
 //! behaviour of random shares (one-unit truncation, few-bit comparison) computed from the formulas of the protocols.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use cipherloom_mpc::{Bits, CompareFormat, Domain, MpcError, Party, Shares};
 use cipherloom_spec::cost::MpcCounts;
