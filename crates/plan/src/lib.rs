@@ -2,6 +2,7 @@
 //!
 //! A plan fixes everything public about one deployment. It is arithmetic on shapes: it calls no kernel and runs nothing.
 
+pub mod describe;
 pub mod error;
 pub mod rings;
 pub mod shape;

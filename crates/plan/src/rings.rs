@@ -18,7 +18,11 @@ pub fn chain_for_depth(log_n: u32, depth: usize) -> Result<CkksChain, PlanError>
     q_bits.extend(std::iter::repeat_n(LOG_SCALE, depth));
     let mut last = None;
     for alpha in (1..=6usize.min(q_bits.len())).rev() {
-        let digit: u32 = q_bits.iter().take(alpha).sum::<u32>().max(alpha as u32 * LOG_SCALE);
+        let digit: u32 = q_bits
+            .iter()
+            .take(alpha)
+            .sum::<u32>()
+            .max(alpha as u32 * LOG_SCALE);
         let each = digit.div_ceil(alpha as u32);
         if each > BASE_BITS {
             continue;
@@ -26,7 +30,13 @@ pub fn chain_for_depth(log_n: u32, depth: usize) -> Result<CkksChain, PlanError>
         // One spare bit a prime keeps the key-switching noise below the rescale noise.
         let each = (each + 1).min(BASE_BITS);
         let dnum = q_bits.len().div_ceil(alpha) as u32;
-        let literal = CkksLiteral { log_n, q_bits: q_bits.clone(), p_bits: vec![each; alpha], log_scale: LOG_SCALE, dnum };
+        let literal = CkksLiteral {
+            log_n,
+            q_bits: q_bits.clone(),
+            p_bits: vec![each; alpha],
+            log_scale: LOG_SCALE,
+            dnum,
+        };
         match literal.check() {
             Ok(c) if c.alpha() == alpha => return Ok(c),
             Ok(_) => {}
@@ -75,6 +85,9 @@ mod tests {
             chain_for_depth(16, 43),
             Err(PlanError::Spec(SpecError::LevelExhausted { need: 43, .. }))
         ));
-        assert!(matches!(chain_for_depth(13, 5), Err(PlanError::Spec(SpecError::LevelExhausted { .. }))));
+        assert!(matches!(
+            chain_for_depth(13, 5),
+            Err(PlanError::Spec(SpecError::LevelExhausted { .. }))
+        ));
     }
 }

@@ -108,7 +108,8 @@ impl ModelShape {
     /// # Errors
     /// `Unsupported` naming the field.
     pub fn validate(&self) -> Result<(), PlanError> {
-        let bad = |field: &'static str, detail: String| Err(PlanError::Unsupported { field, detail });
+        let bad =
+            |field: &'static str, detail: String| Err(PlanError::Unsupported { field, detail });
         for (field, v, max) in [
             ("vocab", self.vocab, 1 << 20),
             ("hidden", self.hidden, 1 << 14),
@@ -124,13 +125,19 @@ impl ModelShape {
             }
         }
         if self.groups != 1 {
-            return bad("groups", format!("{} groups; this release runs one group", self.groups));
+            return bad(
+                "groups",
+                format!("{} groups; this release runs one group", self.groups),
+            );
         }
         if self.conv < 2 || self.conv > 8 {
             return bad("conv", format!("{} taps; 2 to 8 are supported", self.conv));
         }
         if self.state % 2 != 0 || !(self.state / 2).is_power_of_two() {
-            return bad("state", format!("{} is not a power of two of at least 2", self.state));
+            return bad(
+                "state",
+                format!("{} is not a power of two of at least 2", self.state),
+            );
         }
         if !(self.eps > 0.0 && self.eps < 1e-2) {
             return bad("eps", format!("{} is outside (0, 0.01)", self.eps));

@@ -178,7 +178,9 @@ pub fn check_contracts(stages: &[Stage]) -> Result<(), PlanError> {
     let mut stream: BTreeMap<String, Port> = BTreeMap::new();
     for s in stages {
         for i in &s.inputs {
-            let found = have.get(&(s.layer, i.tensor.clone())).or_else(|| stream.get(&i.tensor));
+            let found = have
+                .get(&(s.layer, i.tensor.clone()))
+                .or_else(|| stream.get(&i.tensor));
             if found != Some(i) {
                 return Err(PlanError::Contract {
                     stage: s.name.clone(),

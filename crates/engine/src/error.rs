@@ -1,0 +1,131 @@
+//! Errors of a run.
+
+use cipherloom_bridge::BridgeError;
+use cipherloom_ckks::CkksError;
+use cipherloom_kernels::KernelError;
+use cipherloom_model::ModelError;
+use cipherloom_mpc::MpcError;
+use cipherloom_net::NetError;
+use cipherloom_nonlinear::NonlinearError;
+use cipherloom_plan::PlanError;
+use thiserror::Error;
+
+/// Why a session ended early. What the peer is told is the stage and [`EngineError::code`], nothing else.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The link or the peer.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// Two-party computation.
+    #[error(transparent)]
+    Mpc(#[from] MpcError),
+    /// CKKS.
+    #[error(transparent)]
+    Ckks(#[from] CkksError),
+    /// Conversion between CKKS and shares.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// An encrypted kernel.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A nonlinear function.
+    #[error(transparent)]
+    Nonlinear(#[from] NonlinearError),
+    /// The model folder or the text.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The two parties do not run the same thing.
+    #[error("the parties differ in {what}: here {here}, at the peer {peer}; use the same release and the same plan")]
+    Mismatch {
+        /// What differs.
+        what: &'static str,
+        /// Own value.
+        here: String,
+        /// Peer's value.
+        peer: String,
+    },
+    /// An executed stage differs from its description in the plan.
+    #[error("stage {stage}: {field} executed {executed}, planned {planned}")]
+    NotAsPlanned {
+        /// Stage name.
+        stage: String,
+        /// Which count.
+        field: &'static str,
+        /// Counted.
+        executed: u64,
+        /// Predicted.
+        planned: u64,
+    },
+    /// A tensor that a stage needs is not there or has the wrong length: the plan's stages are out of order.
+    #[error("stage {stage}: tensor {tensor:?} has {have} values, {need} are needed")]
+    Tensor {
+        /// Stage name.
+        stage: String,
+        /// Tensor name.
+        tensor: &'static str,
+        /// Values there are.
+        have: usize,
+        /// Values needed.
+        need: usize,
+    },
+    /// Reading or writing a local file.
+    #[error("{path}: {detail}")]
+    File {
+        /// Path.
+        path: String,
+        /// System message.
+        detail: String,
+    },
+    /// The other process of a demo failed.
+    #[error("the {party} process failed: {detail}")]
+    Process {
+        /// Which.
+        party: &'static str,
+        /// What it said.
+        detail: String,
+    },
+}
+
+impl EngineError {
+    /// The number that the peer is told.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Net(_) => 1,
+            Self::Mpc(_) => 2,
+            Self::Ckks(_) => 3,
+            Self::Bridge(_) => 4,
+            Self::Kernel(_) => 5,
+            Self::Nonlinear(_) => 6,
+            Self::Model(_) => 7,
+            Self::Plan(_) => 8,
+            Self::Mismatch { .. } => 9,
+            Self::NotAsPlanned { .. } => 10,
+            Self::Tensor { .. } => 11,
+            Self::File { .. } => 12,
+            Self::Process { .. } => 13,
+        }
+    }
+
+    /// Whether the peer or the link is to blame (exit code 3) rather than this side's input (exit code 2).
+    #[must_use]
+    pub fn is_peer(&self) -> bool {
+        matches!(
+            self,
+            Self::Net(_)
+                | Self::Mpc(MpcError::Net(_) | MpcError::Malformed { .. })
+                | Self::Mismatch { .. }
+                | Self::Process { .. }
+        )
+    }
+}
+
+impl From<cipherloom_spec::SpecError> for EngineError {
+    fn from(e: cipherloom_spec::SpecError) -> Self {
+        Self::Plan(e.into())
+    }
+}
