@@ -1,6 +1,6 @@
 //! Public index maps from a vector of values to slots.
 
-use crate::BridgeError;
+use crate::{BridgeError, SlotWords};
 
 /// Map entry of a slot that holds no value; it gets the default (zero) word.
 pub const NO_VALUE: u32 = u32::MAX;
@@ -27,6 +27,26 @@ pub fn arrange<W: Copy + Default>(words: &[W], map: &[u32]) -> Result<Vec<W>, Br
                     len: words.len(),
                 })
         })
+        .collect()
+}
+
+/// Where the slots of one ciphertext take their values from: an index a slot, or [`NO_VALUE`]. An empty imaginary map
+/// stands for zeros.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotMap {
+    /// Real lane.
+    pub re: Vec<u32>,
+    /// Imaginary lane.
+    pub im: Vec<u32>,
+}
+
+/// Arranges integer shares into the slots of several ciphertexts. Local.
+///
+/// # Errors
+/// `Index` when an entry is outside `words`; `Length` when the lanes of a map differ.
+pub fn arrange_slots(words: &[i128], maps: &[SlotMap]) -> Result<Vec<SlotWords>, BridgeError> {
+    maps.iter()
+        .map(|m| SlotWords::new(arrange(words, &m.re)?, arrange(words, &m.im)?))
         .collect()
 }
 

@@ -1,7 +1,7 @@
 //! Bytes and flights of the boundary, as pure functions of the chain, for the plan.
 //!
-//! Bytes are payload and frame headers. Both directions are one flight each; the extension of shares before
-//! [`crate::SharesToCkks`] is counted by `mpc`.
+//! Bytes are payload and frame headers. Each crossing is one flight on its own. [`crate::extend`] ends with a message of the client,
+//! so a [`crate::SharesToCkks`] that follows it directly adds no flight.
 
 use crate::to_shares::BATCH;
 use cipherloom_ckks::size::{packed_poly_bytes, seeded_ciphertext_bytes};
@@ -13,6 +13,22 @@ pub const TO_SHARES_FLIGHTS: u64 = 1;
 
 /// Flights of a conversion to ciphertexts: the client's encryptions.
 pub const TO_CKKS_FLIGHTS: u64 = 1;
+
+/// Flights of an extension: the server's choices, the client's corrections.
+pub const EXTEND_FLIGHTS: u64 = 2;
+
+/// Bytes of the extension of `count` words: from server to client, and from client to server. Refills of the COT pool are
+/// apart (`mpc`, offline).
+#[must_use]
+pub fn extend_bytes(count: usize) -> (u64, u64) {
+    if count == 0 {
+        return (0, 0);
+    }
+    (
+        message_bytes(count.div_ceil(8) as u64),
+        message_bytes(3 * count as u64),
+    )
+}
 
 /// Bytes from server to client for `count` ciphertexts of degree `degree`: `degree + 1` polynomials modulo the base primes
 /// each, in messages of up to 16 ciphertexts. 0.82 MB a ciphertext at N = 2^15, q = 2^100, degree 1.

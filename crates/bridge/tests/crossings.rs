@@ -1,11 +1,17 @@
 //! Both crossings between two parties over a channel, against values in the clear.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cipherloom_bridge::size::{to_ckks_bytes, to_shares_bytes, TO_CKKS_FLIGHTS, TO_SHARES_FLIGHTS};
+use cipherloom_bridge::size::{
+    extend_bytes, to_ckks_bytes, to_shares_bytes, EXTEND_FLIGHTS, TO_CKKS_FLIGHTS,
+    TO_SHARES_FLIGHTS,
+};
 use cipherloom_bridge::{
-    arrange, BridgeError, CkksToShares, ExportDecryptor, SharesToCkks, SlotWords, WideFft, NO_VALUE,
+    arrange, arrange_slots, extend, BridgeError, CkksToShares, ExportDecryptor, SharesToCkks,
+    SlotMap, SlotWords, WideFft, NO_VALUE,
 };
 use cipherloom_ckks::{Ciphertext, Complex64};
+use cipherloom_mpc::harness::{run_pair, share_words};
+use cipherloom_mpc::MpcConfig;
 use cipherloom_net::{Channel, ChannelConfig};
 use cipherloom_ring::SecretPrg;
 use cipherloom_spec::{CkksLiteral, FracBits, Scale};
@@ -348,4 +354,71 @@ fn what_does_not_fit_the_plan_is_refused_before_anything_is_sent() {
         CkksToShares::new(&f.params, &side.fft, Scale::pow2(0), F),
         Err(BridgeError::Headroom { .. })
     ));
+}
+
+#[test]
+fn words_modulo_two_to_the_64_are_extended_then_cross() {
+    let side = Side::insecure(INSECURE_TOY_9());
+    let f = &side.fixture;
+    let n = f.params.slots();
+    let mut prg = SecretPrg::from_os().unwrap();
+    // Small and large, both signs, up to 2^37 (|v| < 2^18).
+    let values: Vec<i64> = random_words(&mut prg, 100, 37)
+        .iter()
+        .map(|&v| v as i64)
+        .chain([0, 1, -1, 1 << 37, -(1 << 37)])
+        .collect();
+    let words: Vec<u64> = values.iter().map(|&v| v as u64).collect();
+    let (s0, s1) = share_words(&words, &mut prg);
+    let count = values.len();
+    let index = |j: usize| match j % 7 {
+        0 => NO_VALUE,
+        _ => (j * 31 % count) as u32,
+    };
+    let maps = vec![SlotMap {
+        re: (0..n).map(index).collect(),
+        im: (0..n).map(|j| index(j + 1)).collect(),
+    }];
+    let import = SharesToCkks::new(&f.params, &side.fft, 4, F).unwrap();
+    let (maps, import) = (&maps, &import);
+    let ((), (cts, traffic)) = run_pair(
+        MpcConfig::default(),
+        |p| {
+            extend(p, &s0[..3]).unwrap();
+            let wide = extend(p, &s0).unwrap();
+            let words = arrange_slots(&wide, maps).unwrap();
+            import
+                .client(&words, &f.secret_encryptor, p.session().channel())
+                .unwrap();
+            Ok(())
+        },
+        |p| {
+            // Fills the pool of COTs.
+            extend(p, &s1[..3]).unwrap();
+            p.session().channel().set_stage(1, "crossing");
+            let wide = extend(p, &s1).unwrap();
+            let words = arrange_slots(&wide, maps).unwrap();
+            let cts = import.server(&words, p.session().channel()).unwrap();
+            Ok((cts, p.session_ref().channel_ref().snapshot().stage(1)))
+        },
+    )
+    .unwrap();
+    let (down, up) = extend_bytes(count);
+    assert_eq!(traffic.sent.bytes, down);
+    assert_eq!(
+        traffic.received.bytes,
+        up + to_ckks_bytes(f.params.chain(), 4, 1)
+    );
+    assert_eq!(traffic.flights(), EXTEND_FLIGHTS);
+    for (j, v) in f.decrypt(&cts[0]).iter().enumerate() {
+        let want = |i: u32| match i {
+            NO_VALUE => 0.0,
+            i => values[i as usize] as f64 / F.unit(),
+        };
+        let (re, im) = (want(maps[0].re[j]), want(maps[0].im[j]));
+        assert!(
+            (v.re - re).abs() < 1e-6 && (v.im - im).abs() < 1e-6,
+            "slot {j}"
+        );
+    }
 }
