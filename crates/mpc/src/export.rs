@@ -83,9 +83,7 @@ impl PreparedExport {
         if degree == 0 || degree > MAX_DEGREE {
             return Err(MpcError::Format {
                 op: "export",
-                detail: format!(
-                    "degree {degree} is outside 1..={MAX_DEGREE}; relinearise first"
-                ),
+                detail: format!("degree {degree} is outside 1..={MAX_DEGREE}; relinearise first"),
             });
         }
         // zero[j] in NTT form for j >= 1; the part of c_0 leaves it, its error joins in coefficients.

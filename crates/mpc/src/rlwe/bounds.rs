@@ -59,7 +59,12 @@ impl NoiseBudget {
 
 /// `log2` of the probability that any of `coefficients` exported coefficients is read wrong (union bound).
 #[must_use]
-pub fn log2_failure(log2_t: f64, log2_q_export: f64, noise: &NoiseBudget, coefficients: f64) -> f64 {
+pub fn log2_failure(
+    log2_t: f64,
+    log2_q_export: f64,
+    noise: &NoiseBudget,
+    coefficients: f64,
+) -> f64 {
     if coefficients <= 0.0 {
         return f64::NEG_INFINITY;
     }

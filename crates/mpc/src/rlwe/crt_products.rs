@@ -9,25 +9,11 @@
 
 use cipherloom_net::Channel;
 
+use crate::cot::{self, Widths};
 use crate::domain::Party;
 use crate::rlwe::crt::{CrtToWord, HalfLift};
-use crate::rlwe::{ClientSums, RlweParameters, ServerSums};
-use crate::MpcError;
-
-/// Correlated OTs over words modulo 2^64, from the two-party layer.
-pub trait WordCot {
-    /// One party's side. `corr[i]` is the sender's correlation. Returns `a` with `a + b = corr * choice` modulo 2^64,
-    /// where `b` is what the receiver gets.
-    ///
-    /// # Errors
-    /// Transport errors.
-    fn cot_send(&mut self, channel: &mut Channel, corr: &[u64]) -> Result<Vec<u64>, MpcError>;
-    /// The receiver's side; `choice[i]` is 0 or 1.
-    ///
-    /// # Errors
-    /// Transport errors.
-    fn cot_recv(&mut self, channel: &mut Channel, choice: &[u8]) -> Result<Vec<u64>, MpcError>;
-}
+use crate::rlwe::{ClientSums, ProductKey, RlweParameters, ServerSums};
+use crate::{MpcError, ProductSource, Session};
 
 /// One party's side of slot sums: [`ClientSums`] or [`ServerSums`].
 pub trait SlotSums {
@@ -67,13 +53,45 @@ impl SlotSums for ServerSums {
 const CROSS_BITS: f64 = 129.0;
 
 /// Products modulo 2^64 of any shares.
+///
+/// Cost for `n` elements, with `c` = the started multiples of N in `n` and `k` primes: a product takes `2 c k` uploads and
+/// `c k` answers, a square or a product with known words `c k` of each; all take `n` COTs of a word (client sends).
 pub struct CrtProducts<S: SlotSums> {
     sums: S,
     crt: CrtToWord,
 }
 
+impl CrtProducts<ClientSums> {
+    /// The client's side: publishes the key to the server and draws fresh session randomness. Talks to
+    /// [`CrtProducts::server`].
+    ///
+    /// # Errors
+    /// As [`CrtProducts::new`]; transport errors.
+    pub fn client(
+        session: &mut Session,
+        params: RlweParameters,
+        key: ProductKey,
+    ) -> Result<Self, MpcError> {
+        let seed = crate::rlwe::fork_seed(session);
+        let mut sums = ClientSums::new(params, key, seed);
+        sums.setup(session.channel())?;
+        Self::new(sums)
+    }
+}
+
+impl CrtProducts<ServerSums> {
+    /// The server's side: receives the client's key.
+    ///
+    /// # Errors
+    /// As [`CrtProducts::new`]; transport errors.
+    pub fn server(session: &mut Session, params: RlweParameters) -> Result<Self, MpcError> {
+        let seed = crate::rlwe::fork_seed(session);
+        Self::new(ServerSums::setup(params, session.channel(), seed)?)
+    }
+}
+
 impl<S: SlotSums> CrtProducts<S> {
-    /// Wraps one party's slot sums.
+    /// Wraps one party's slot sums after their set-up.
     ///
     /// # Errors
     /// `Format` when the plaintext primes multiply to `2^130` or less.
@@ -105,15 +123,21 @@ impl<S: SlotSums> CrtProducts<S> {
         self.sums.params()
     }
 
-    /// Shares of `x y` modulo 2^64. Cost for `n` elements: 2 uploads and 1 answer for every prime and every started N
-    /// elements, `n` COTs of a word.
-    ///
-    /// # Errors
-    /// `Length` when the vectors differ; transport errors; `Malformed`.
-    pub fn products(
+    /// Shares modulo 2^64 of the integer `sum_k x_k w_k < 2^129`.
+    fn cross(&mut self, session: &mut Session, terms: &[&[u64]]) -> Result<Vec<u64>, MpcError> {
+        let mut residues = self.sums.sums(session.channel(), terms)?;
+        let half = self.crt.half_lift(&residues)?;
+        for r in &mut residues {
+            zeroize::Zeroize::zeroize(r);
+        }
+        resolve_wrap(S::PARTY, session, half, self.crt.modulus_word())
+    }
+}
+
+impl<S: SlotSums + Send> ProductSource for CrtProducts<S> {
+    fn product(
         &mut self,
-        channel: &mut Channel,
-        cot: &mut impl WordCot,
+        session: &mut Session,
         x: &[u64],
         y: &[u64],
     ) -> Result<Vec<u64>, MpcError> {
@@ -129,39 +153,24 @@ impl<S: SlotSums> CrtProducts<S> {
             Party::Client => [x, y],
             Party::Server => [y, x],
         };
-        let mut out = self.cross(channel, cot, &terms)?;
+        let mut out = self.cross(session, &terms)?;
         for ((o, a), b) in out.iter_mut().zip(x).zip(y) {
             *o = o.wrapping_add(a.wrapping_mul(*b));
         }
         Ok(out)
     }
 
-    /// Shares of `x^2` modulo 2^64: half the uploads of a product.
-    ///
-    /// # Errors
-    /// Transport errors; `Malformed`.
-    pub fn squares(
-        &mut self,
-        channel: &mut Channel,
-        cot: &mut impl WordCot,
-        x: &[u64],
-    ) -> Result<Vec<u64>, MpcError> {
-        let mut out = self.cross(channel, cot, &[x])?;
+    fn square(&mut self, session: &mut Session, x: &[u64]) -> Result<Vec<u64>, MpcError> {
+        let mut out = self.cross(session, &[x])?;
         for (o, a) in out.iter_mut().zip(x) {
             *o = o.wrapping_mul(2).wrapping_add(a.wrapping_mul(*a));
         }
         Ok(out)
     }
 
-    /// Shares of `x c` modulo 2^64 for words `c` that only `owner` knows (`Some` there, `None` at the other party). Costs
-    /// what a square costs.
-    ///
-    /// # Errors
-    /// `Owner` when the words are on the wrong side; `Length`; transport errors; `Malformed`.
-    pub fn known_products(
+    fn product_known(
         &mut self,
-        channel: &mut Channel,
-        cot: &mut impl WordCot,
+        session: &mut Session,
         owner: Party,
         x: &[u64],
         c: Option<&[u64]>,
@@ -178,7 +187,7 @@ impl<S: SlotSums> CrtProducts<S> {
             });
         }
         // The owner's operand of the cross term is c itself, the other party's its share of x.
-        let mut out = self.cross(channel, cot, &[c.unwrap_or(x)])?;
+        let mut out = self.cross(session, &[c.unwrap_or(x)])?;
         if let Some(c) = c {
             for ((o, a), b) in out.iter_mut().zip(x).zip(c) {
                 *o = o.wrapping_add(a.wrapping_mul(*b));
@@ -186,59 +195,53 @@ impl<S: SlotSums> CrtProducts<S> {
         }
         Ok(out)
     }
-
-    /// Shares modulo 2^64 of the integer `sum_k x_k w_k < 2^129`.
-    fn cross(
-        &mut self,
-        channel: &mut Channel,
-        cot: &mut impl WordCot,
-        terms: &[&[u64]],
-    ) -> Result<Vec<u64>, MpcError> {
-        let mut residues = self.sums.sums(channel, terms)?;
-        let half = self.crt.half_lift(&residues)?;
-        for r in &mut residues {
-            zeroize::Zeroize::zeroize(r);
-        }
-        resolve_wrap(S::PARTY, channel, cot, half, self.crt.modulus_word())
-    }
 }
 
 /// Shares modulo 2^64 of `h_0 + h_1 - T (b_0 OR b_1)`: `b_0 OR b_1 = b_0 + (1 - b_0) b_1`, one COT with the client as
 /// sender (correlation `T (1 - b_0)`) and the server's `b_1` as choice.
 pub(crate) fn resolve_wrap(
     party: Party,
-    channel: &mut Channel,
-    cot: &mut impl WordCot,
+    session: &mut Session,
     mut half: HalfLift,
     t_word: u64,
 ) -> Result<Vec<u64>, MpcError> {
     let mut words = std::mem::take(&mut half.words);
-    let parts = match party {
-        Party::Client => {
-            let corr: Vec<u64> = half
-                .upper
-                .iter()
-                .map(|&b| t_word.wrapping_mul(1 - u64::from(b)))
-                .collect();
-            for (y, &b) in words.iter_mut().zip(&half.upper) {
-                *y = y.wrapping_sub(t_word.wrapping_mul(u64::from(b)));
-            }
-            cot.cot_send(channel, &corr)?
-        }
-        Party::Server => cot.cot_recv(channel, &half.upper)?,
-    };
-    if parts.len() != words.len() {
-        return Err(MpcError::Length {
+    let n = words.len();
+    if n == 0 {
+        return Ok(words);
+    }
+    if session.party() != party {
+        return Err(MpcError::Format {
             op: "wrap resolution",
-            left: words.len(),
-            right: parts.len(),
+            detail: format!(
+                "this side belongs to {party:?}, the session to {:?}",
+                session.party()
+            ),
         });
     }
-    for (y, p) in words.iter_mut().zip(&parts) {
-        *y = y.wrapping_sub(*p);
+    match party {
+        Party::Client => {
+            let upper = &half.upper;
+            let sent: Vec<u64> = cot::send(session, n, Widths::Same(64), |j| {
+                t_word.wrapping_mul(1 - u64::from(upper[j]))
+            })?;
+            for ((y, &b), s) in words.iter_mut().zip(upper).zip(&sent) {
+                // The receiver gets s + T (1 - b_0) b_1 and subtracts it.
+                *y = y
+                    .wrapping_sub(t_word.wrapping_mul(u64::from(b)))
+                    .wrapping_add(*s);
+            }
+        }
+        Party::Server => {
+            let pending = cot::receive_begin(session, &half.upper)?;
+            let got: Vec<u64> = cot::receive_finish(session, &pending, Widths::Same(64))?;
+            for (y, g) in words.iter_mut().zip(&got) {
+                *y = y.wrapping_sub(*g);
+            }
+        }
     }
     Ok(words)
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -96,13 +96,11 @@ impl ProductPublicKey {
             op: "public key",
             detail: e.to_string(),
         };
-        let (seed, b) = message
-            .split_first_chunk::<32>()
-            .ok_or(MpcError::Length {
-                op: "public key",
-                left: message.len(),
-                right: Self::message_bytes(params),
-            })?;
+        let (seed, b) = message.split_first_chunk::<32>().ok_or(MpcError::Length {
+            op: "public key",
+            left: message.len(),
+            right: Self::message_bytes(params),
+        })?;
         let b = Poly::<Ntt>::from_bytes(params.export_basis(), b).map_err(malformed)?;
         let a = uniform_part(params, &nonce, &PublicSeed(*seed));
         Ok(Self {

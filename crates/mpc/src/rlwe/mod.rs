@@ -37,5 +37,12 @@ pub(crate) fn ring_error(op: &'static str) -> impl Fn(RingError) -> MpcError + C
     }
 }
 
+/// Fresh randomness of one purpose from the session's generator.
+pub(crate) fn fork_seed(session: &mut crate::Session) -> cipherloom_ring::SecretSeed {
+    let mut bytes = zeroize::Zeroizing::new([0; 32]);
+    session.prg().fork("rlwe products").fill_bytes(&mut *bytes);
+    cipherloom_ring::SecretSeed::from_bytes(*bytes)
+}
+
 #[cfg(test)]
 mod recovery_tests;

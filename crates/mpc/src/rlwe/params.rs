@@ -120,10 +120,7 @@ impl RlweParameters {
             export,
             plain: Arc::new(plain),
         };
-        let failure = p.log2_failure(
-            CHECKED_TERMS,
-            f64::from(p.literal.log2_coefficients).exp2(),
-        );
+        let failure = p.log2_failure(CHECKED_TERMS, f64::from(p.literal.log2_coefficients).exp2());
         if failure > MAX_LOG2_FAILURE {
             return Err(format(format!(
                 "2^{} coefficients fail with probability 2^{failure:.1}, above 2^{MAX_LOG2_FAILURE}; enlarge the {:.1}-bit export modulus or what is dropped ({:.1} bits)",

@@ -102,12 +102,9 @@ impl PlainModulus {
         for i in 0..self.upload.len() {
             let q = *self.upload.modulus(i);
             let weights = [1, q.neg(q.reduce(self.half))];
-            self.upload.backend().weighted_sum(
-                &q,
-                out.limb_mut(i),
-                &[&shifted, &ones],
-                &weights,
-            );
+            self.upload
+                .backend()
+                .weighted_sum(&q, out.limb_mut(i), &[&shifted, &ones], &weights);
         }
         zeroize::Zeroize::zeroize(&mut shifted);
         out

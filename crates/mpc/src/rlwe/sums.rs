@@ -126,7 +126,14 @@ impl ClientSums {
                     let mut prg = session.derive(UPLOAD_LABEL, first + j as u64);
                     let mut out = Vec::with_capacity(params.upload_ciphertext_bytes());
                     let words = &terms[term][span(params, chunk, n)];
-                    encrypt(params, &params.plain()[prime], key, words, &mut prg, &mut out)?;
+                    encrypt(
+                        params,
+                        &params.plain()[prime],
+                        key,
+                        words,
+                        &mut prg,
+                        &mut out,
+                    )?;
                     Ok(out)
                 })
                 .collect::<Result<Vec<_>, MpcError>>()?;
@@ -139,12 +146,8 @@ impl ClientSums {
         let k = self.params.plain().len();
         let mut shares = Vec::with_capacity(self.params.chunks(n) * k);
         for chunks in messages(&self.params, n) {
-            let received = ReceivedExport::recv_all(
-                channel,
-                self.params.export_basis(),
-                1,
-                chunks.len() * k,
-            )?;
+            let received =
+                ReceivedExport::recv_all(channel, self.params.export_basis(), 1, chunks.len() * k)?;
             let (params, key) = (&self.params, &self.key);
             let part = received
                 .par_iter()
