@@ -38,6 +38,11 @@ impl Sim {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+    /// `n` pseudo-random words.
+    pub fn words(seed: u64, n: usize) -> Vec<u64> {
+        let mut s = Self::noisy(seed);
+        (0..n).map(|_| s.random()).collect()
+    }
     /// Counts since the last call.
     pub fn take_counts(&mut self) -> MpcCounts {
         std::mem::take(&mut self.counts)
