@@ -187,9 +187,13 @@ impl<R: Repr> Poly<R> {
         Ok(Self::from_parts(basis.clone(), data))
     }
 
-    /// Overwrites all residues with zero, in a way that the compiler does not remove.
+    /// Overwrites all residues with zero, in a way that the compiler does not remove; also limbs
+    /// that [`Poly::truncate`] left behind in the buffer.
     pub fn zeroize(&mut self) {
+        let len = self.data.len();
+        // Wipes the whole capacity and empties the vector; the zeros then come back in place.
         self.data.zeroize();
+        self.data.resize(len, 0);
     }
 
     /// Bytes of [`Poly::to_bytes`] over `basis`: the sum of N * ceil(log2 q_i) / 8.
