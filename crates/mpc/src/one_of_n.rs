@@ -1,0 +1,279 @@
+//! 1-of-`2^m` OT of short messages, `m` from 1 to 4, in its shared form: for a secret table `f` of the sender and a secret
+//! index `y` of the receiver the parties get an exclusive-or sharing of `f(y)`.
+//!
+//! One instance takes `m` COTs and combines them: `Q = sum x^j q_j` in GF(2^128), and the pad of index `i` is
+//! `H(Q xor i Delta, index)` with `i` read as a polynomial, all pads under one index (protocols.md R9). The receiver
+//! sends `c = y xor r` (`m` bits); the sender's share is chosen such that the message of index 0 is zero and is not
+//! sent, so the answer has `2^m - 1` messages.
+
+use crate::bits::{mask64, packed_len, BitReader, BitWriter};
+use crate::cot::GRAIN;
+use crate::hash::CotHash;
+use crate::{MpcError, Session};
+use rayon::prelude::*;
+use zeroize::Zeroizing;
+
+const OP: &str = "1-of-N OT";
+/// Instances whose COTs are taken at a time: bounds what is held of the single COTs.
+const SLICE: usize = 1 << 13;
+
+/// Instances of one shape: index bits `m` and message bits (at most 64).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub index_bits: u32,
+    pub message_bits: u32,
+}
+
+impl Shape {
+    /// Bits of an answer.
+    pub fn answer_bits(self) -> u64 {
+        ((1 << self.index_bits) - 1) * u64::from(self.message_bits)
+    }
+}
+
+/// Multiplication by `x` in GF(2^128) modulo `x^128 + x^7 + x^2 + x + 1`.
+#[inline]
+fn times_x(v: u128) -> u128 {
+    (v << 1) ^ (0x87 & (v >> 127).wrapping_neg())
+}
+
+/// `sum x^j v_j`.
+#[inline]
+fn combine(v: &[u128]) -> u128 {
+    v.iter().rev().fold(0, |acc, &w| times_x(acc) ^ w)
+}
+
+struct Combined {
+    first: u64,
+    words: Zeroizing<Vec<u128>>,
+    /// The receiver's random index of every instance; empty at the sender.
+    index: Zeroizing<Vec<u8>>,
+}
+
+/// Receiver. `runs[k]` are the indices of all instances of shape `shapes[k]`; returns the shares in the same form.
+/// One message each way for all runs together: receiver, then sender.
+pub(crate) fn receive(
+    s: &mut Session,
+    shapes: &[Shape],
+    runs: &[Vec<u8>],
+) -> Result<Vec<Vec<u64>>, MpcError> {
+    let mut combined = Vec::with_capacity(runs.len());
+    let mut flips = BitWriter::with_bits(choice_bits(shapes, runs.first().map_or(0, Vec::len)));
+    for (shape, run) in shapes.iter().zip(runs) {
+        let m = shape.index_bits as usize;
+        let mut c = Combined {
+            first: 0,
+            words: Zeroizing::new(Vec::with_capacity(run.len())),
+            index: Zeroizing::new(Vec::with_capacity(run.len())),
+        };
+        for (k, part) in run.chunks(SLICE).enumerate() {
+            let cots = s.take_receiver(part.len() * m)?;
+            if k == 0 {
+                c.first = cots.first;
+            }
+            c.words.extend(cots.t.chunks_exact(m).map(combine));
+            c.index.extend(
+                cots.r
+                    .chunks_exact(m)
+                    .map(|r| r.iter().rev().fold(0, |a, &b| a << 1 | b)),
+            );
+        }
+        for (y, r) in run.iter().zip(c.index.iter()) {
+            flips.push(u64::from(y ^ r), shape.index_bits);
+        }
+        combined.push(c);
+    }
+    s.send(&flips.finish())?;
+    let hash = s.receiver_hash();
+    let pads: Vec<Vec<u64>> = combined
+        .iter()
+        .zip(shapes)
+        .map(|(c, shape)| {
+            let (m, mask) = (u64::from(shape.index_bits), mask64(shape.message_bits));
+            c.words
+                .par_iter()
+                .enumerate()
+                .with_min_len(GRAIN)
+                .map(|(e, &t)| hash.one(c.first + m * e as u64, t) as u64 & mask)
+                .collect()
+        })
+        .collect();
+    let bits = answer_bits(shapes, runs.first().map_or(0, Vec::len));
+    let reply = s.recv(packed_len(bits))?;
+    let mut r = BitReader::new(&reply, bits, OP)?;
+    let mut out = pads;
+    for ((run, shape), out) in runs.iter().zip(shapes).zip(&mut out) {
+        for (&y, o) in run.iter().zip(out) {
+            for i in 1..1u8 << shape.index_bits {
+                // All ones when i == y, without a branch.
+                let hit = u64::from((i ^ y).wrapping_sub(1) >> 7).wrapping_neg();
+                *o ^= r.pull(shape.message_bits) & hit;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Sender. `n` instances of every shape; `table(k, e, columns)` fills for instance `e` of run `k` one word a message bit,
+/// whose bit `i` is that bit of `f(i)`. Returns the shares.
+pub(crate) fn send(
+    s: &mut Session,
+    shapes: &[Shape],
+    n: usize,
+    table: impl Fn(usize, usize, &mut [u16]) + Sync,
+) -> Result<Vec<Vec<u64>>, MpcError> {
+    let mut combined = Vec::with_capacity(shapes.len());
+    for shape in shapes {
+        let m = shape.index_bits as usize;
+        let mut c = Combined {
+            first: 0,
+            words: Zeroizing::new(Vec::with_capacity(n)),
+            index: Zeroizing::new(Vec::new()),
+        };
+        let mut at = 0;
+        while at < n {
+            let part = (n - at).min(SLICE);
+            let cots = s.take_sender(part * m)?;
+            if at == 0 {
+                c.first = cots.first;
+            }
+            c.words.extend(cots.q.chunks_exact(m).map(combine));
+            at += part;
+        }
+        combined.push(c);
+    }
+    let bits = choice_bits(shapes, n);
+    let flips = s.recv(packed_len(bits))?;
+    let mut flips = BitReader::new(&flips, bits, OP)?;
+    let (hash, delta) = s.sender_side();
+    let mut answer = BitWriter::with_bits(answer_bits(shapes, n));
+    let mut out = Vec::with_capacity(shapes.len());
+    for (k, (shape, c)) in shapes.iter().zip(&combined).enumerate() {
+        let flips: Vec<u8> = (0..n).map(|_| flips.pull(shape.index_bits) as u8).collect();
+        let fill = |e: usize, columns: &mut [u16]| table(k, e, columns);
+        let mut shares = Vec::with_capacity(n);
+        // The answers of one slice are computed in parallel, then appended in order.
+        for at in (0..n).step_by(SLICE) {
+            let end = (at + SLICE).min(n);
+            let part: Vec<Answer> = (at..end)
+                .into_par_iter()
+                .with_min_len(GRAIN / 4)
+                .map_init(
+                    || vec![0u16; shape.message_bits as usize],
+                    |columns, e| {
+                        fill(e, columns);
+                        let index = c.first + u64::from(shape.index_bits) * e as u64;
+                        respond(hash, delta, *shape, index, c.words[e], flips[e], columns)
+                    },
+                )
+                .collect();
+            for a in &part {
+                for &m in &a.messages[..(1 << shape.index_bits) - 1] {
+                    answer.push(m, shape.message_bits);
+                }
+                shares.push(a.share);
+            }
+        }
+        out.push(shares);
+    }
+    s.send(&answer.finish())?;
+    Ok(out)
+}
+
+struct Answer {
+    share: u64,
+    messages: [u64; 15],
+}
+
+/// The answer of one instance, all pads under one index.
+fn respond(
+    hash: &CotHash,
+    delta: u128,
+    shape: Shape,
+    index: u64,
+    q: u128,
+    flip: u8,
+    columns: &[u16],
+) -> Answer {
+    let mut multiples = [0u128; 4];
+    multiples[0] = delta;
+    for j in 1..4 {
+        multiples[j] = times_x(multiples[j - 1]);
+    }
+    let mut pads = [0u128; 16];
+    macro_rules! fill {
+        ($n:literal) => {{
+            let mut x = [q; $n];
+            for (i, x) in x.iter_mut().enumerate() {
+                // The index i is public, so this branch is too.
+                for (j, m) in multiples.iter().enumerate() {
+                    if i >> j & 1 == 1 {
+                        *x ^= *m;
+                    }
+                }
+            }
+            pads[..$n].copy_from_slice(&hash.many(index, x));
+        }};
+    }
+    match shape.index_bits {
+        1 => fill!(2),
+        2 => fill!(4),
+        3 => fill!(8),
+        _ => fill!(16),
+    }
+    let mask = mask64(shape.message_bits);
+    let value = |i: usize| {
+        columns
+            .iter()
+            .enumerate()
+            .fold(0u64, |v, (b, c)| v | u64::from(c >> i & 1) << b)
+    };
+    let share = (pads[flip as usize & 15] as u64 & mask) ^ value(0);
+    let mut messages = [0u64; 15];
+    for i in 1..1usize << shape.index_bits {
+        messages[i - 1] = (pads[(i ^ flip as usize) & 15] as u64 & mask) ^ share ^ value(i);
+    }
+    Answer { share, messages }
+}
+
+/// Bits of the receiver's message.
+pub(crate) fn choice_bits(shapes: &[Shape], n: usize) -> u64 {
+    shapes.iter().map(|s| u64::from(s.index_bits)).sum::<u64>() * n as u64
+}
+
+/// Bits of the sender's message.
+pub(crate) fn answer_bits(shapes: &[Shape], n: usize) -> u64 {
+    shapes.iter().map(|s| s.answer_bits()).sum::<u64>() * n as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Schoolbook product in GF(2^128).
+    fn gf_mul(a: u128, mut b: u128) -> u128 {
+        let (mut acc, mut a) = (0u128, a);
+        while b > 0 {
+            if b & 1 == 1 {
+                acc ^= a;
+            }
+            a = times_x(a);
+            b >>= 1;
+        }
+        acc
+    }
+
+    #[test]
+    fn combined_cots_differ_by_the_index_times_delta() {
+        let delta = 0xfedc_ba98_7654_3210_0123_4567_89ab_cdef_u128;
+        let q = [1u128 << 127 | 5, 77, u128::MAX, 3 << 100];
+        for r in 0..16u128 {
+            let t: Vec<u128> = (0..4)
+                .map(|j| q[j] ^ (delta & (r >> j & 1).wrapping_neg()))
+                .collect();
+            assert_eq!(combine(&q) ^ combine(&t), gf_mul(delta, r));
+        }
+        // A known product: x^127 * x = x^7 + x^2 + x + 1.
+        assert_eq!(times_x(1 << 127), 0x87);
+    }
+}
