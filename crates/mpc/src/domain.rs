@@ -8,6 +8,8 @@ use crate::MpcError;
 use cipherloom_spec::cost::MpcCounts;
 use cipherloom_spec::FracBits;
 
+pub use cipherloom_spec::formats::CompareFormat;
+
 /// Which party: `Client` is P0 (text, secret key), `Server` is P1 (weights).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Party {
@@ -31,15 +33,6 @@ pub struct Shares {
 pub struct Bits {
     /// One byte an element, 0 or 1.
     pub v: Vec<u8>,
-}
-
-/// Format of a few-bit comparison (protocols.md R16).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CompareFormat {
-    /// Fraction bits kept, `g <= F`. Exact outside a band of half a unit of 2^-g around the threshold, a centred ramp inside.
-    pub kept_frac: u32,
-    /// Integer bits `r`: `|x - tau| < 2^r` for every threshold, spare bits included.
-    pub int_bits: u32,
 }
 
 impl Shares {

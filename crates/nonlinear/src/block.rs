@@ -1,19 +1,8 @@
 //! The pointwise stages of a state-space block: time-step factors, skip and gate.
 
 use crate::words::{area, expect, spread_known, truncate_to};
-use crate::{mmexp, mosilu, mosoft, BlockConfig, NonlinearError};
+use crate::{mmexp, mosilu, mosoft, BlockConfig, HeadShape, NonlinearError};
 use cipherloom_mpc::{Domain, Party, Shares};
-
-/// Shape of `[tokens, heads, head_dim]` tensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeadShape {
-    /// Tokens (rows).
-    pub tokens: usize,
-    /// Heads.
-    pub heads: usize,
-    /// Channels of a head.
-    pub head_dim: usize,
-}
 
 /// What the scan needs: all at `F` fraction bits.
 #[derive(Clone, PartialEq, Eq)]

@@ -22,110 +22,11 @@
 //! `|p| < 2` at 60 gives `2^61`; `p² < 2` at 56 gives `2^57`, `r² < 2` the same. `z` is not discarded, so the
 //! constructor checks `|Δ·A|` at its product's fraction bits. Below the cut the words may wrap, and the mux discards them.
 
-use crate::even::check_common;
-use crate::words::{
-    bits_above, compare_format, expect, in_range, spread_known, times_real, truncate_to, WORD_BITS,
-};
-use crate::NonlinearError;
-use cipherloom_mpc::{CompareFormat, Domain, Party, Shares};
+use crate::words::{expect, spread_known, times_real, truncate_to};
+use crate::{ExpConfig, NonlinearError};
+use cipherloom_mpc::{Domain, Party, Shares};
 use cipherloom_spec::approx::ExpApprox;
-use cipherloom_spec::FracBits;
-
-/// Fraction bits of `z`.
-const Z_FRAC: u32 = 19;
-/// `s = z/2^3`.
-const S_SHIFT: u32 = 3;
-/// Fraction bits of `s` and `s2`.
-const S_FRAC: u32 = Z_FRAC + S_SHIFT;
-/// Fraction bits at which the polynomial is formed.
-const POLY_FRAC: u32 = 60;
-/// Fraction bits of `p` and `p²` in G-D.
-const POWER_FRAC: u32 = 28;
-
-/// Checked formats of one decay.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ExpConfig {
-    approx: ExpApprox,
-    frac: FracBits,
-    rate_frac: FracBits,
-    compare: CompareFormat,
-}
-
-impl ExpConfig {
-    /// Formats for time steps `|Δ| <= delta_max` at `frac` fraction bits and rates `|A| <= rate_max`.
-    ///
-    /// # Errors
-    /// `Parameter` or `Overflow` when `Δ·A` does not fit.
-    pub fn new(
-        approx: ExpApprox,
-        frac: FracBits,
-        kept_frac: u32,
-        delta_max: f64,
-        rate_max: f64,
-    ) -> Result<Self, NonlinearError> {
-        check_common(frac, kept_frac)?;
-        let limit = 16f64.exp2();
-        in_range(
-            "largest time step",
-            delta_max,
-            1e-9,
-            limit,
-            "recalibrate the range",
-        )?;
-        in_range(
-            "largest |A|",
-            rate_max,
-            1e-9,
-            limit,
-            "check A_log of the checkpoint",
-        )?;
-        let z_max = delta_max * rate_max;
-        // At least 12 fraction bits for A, at most 24.
-        let room = WORD_BITS - frac.0 as i32 - bits_above(z_max);
-        if room < 12 {
-            return Err(NonlinearError::Overflow {
-                what: "time step times A",
-                value: z_max,
-                bits: bits_above(z_max) + frac.0 as i32 + 12,
-                max: WORD_BITS,
-                remedy: "recalibrate the range of the time step",
-            });
-        }
-        Ok(Self {
-            approx,
-            frac,
-            rate_frac: FracBits(room.min(24) as u32),
-            compare: compare_format("mmexp", z_max - ExpApprox::CUT, kept_frac.min(Z_FRAC - 1))?,
-        })
-    }
-
-    /// Which graph.
-    #[must_use]
-    pub fn approx(&self) -> ExpApprox {
-        self.approx
-    }
-    /// Fraction bits of time step and decay.
-    #[must_use]
-    pub fn frac(&self) -> FracBits {
-        self.frac
-    }
-    /// Fraction bits at which the server encodes `A`.
-    #[must_use]
-    pub fn rate_frac(&self) -> FracBits {
-        self.rate_frac
-    }
-    /// Format of the comparison with -8.
-    #[must_use]
-    pub fn compare(&self) -> CompareFormat {
-        self.compare
-    }
-
-    /// Coefficient `k` in `s = z/8`.
-    fn coeff(&self, k: usize) -> f64 {
-        let step = self.approx.input_factor() * f64::from(S_SHIFT).exp2();
-        self.approx.coeffs().get(k).copied().unwrap_or(0.0) * step.powi(k as i32)
-    }
-}
+use cipherloom_spec::formats::exp::{POLY_FRAC, POWER_FRAC, S_FRAC, S_SHIFT, Z_FRAC};
 
 /// The decay `exp(Δ·A)`. `delta`: `[rows, heads]` at `F`; `rates`: `A` of each head, `[heads]`, given by the server only;
 /// result `[rows, heads]` at `F`.
@@ -152,11 +53,11 @@ pub fn mmexp<D: Domain>(
 ) -> Result<Shares, NonlinearError> {
     let op = "mmexp";
     let rows = delta.len() / heads.max(1);
-    expect(op, "time step", delta, rows * heads, cfg.frac)?;
-    let words = spread_known(op, "rates", rates, heads, cfg.rate_frac, rows, 1)?;
-    let z = dom.product_known(Party::Server, delta, words.as_deref(), cfg.rate_frac)?;
+    expect(op, "time step", delta, rows * heads, cfg.frac())?;
+    let words = spread_known(op, "rates", rates, heads, cfg.rate_frac(), rows, 1)?;
+    let z = dom.product_known(Party::Server, delta, words.as_deref(), cfg.rate_frac())?;
     let z = truncate_to(dom, &z, Z_FRAC)?;
-    let bits = dom.less_than(&z, &[ExpApprox::CUT], cfg.compare)?;
+    let bits = dom.less_than(&z, &[ExpApprox::CUT], cfg.compare())?;
     let [cut] = bits.as_slice() else {
         return Err(NonlinearError::Results {
             op,
@@ -174,7 +75,7 @@ pub fn mmexp<D: Domain>(
         .product(&s2, &u)?
         .plus(&times_real(&s, cfg.coeff(1), POLY_FRAC))?;
     let mut p = dom.add_const(&p, cfg.coeff(0));
-    for _ in 0..cfg.approx.squarings() {
+    for _ in 0..cfg.approx().squarings() {
         p = truncate_to(dom, &p, POWER_FRAC)?;
         p = dom.square(&p)?;
     }
@@ -187,5 +88,5 @@ pub fn mmexp<D: Domain>(
             need: 1,
         });
     };
-    truncate_to(dom, out, cfg.frac.0)
+    truncate_to(dom, out, cfg.frac().0)
 }

@@ -12,26 +12,25 @@
 //! | [`block`] | time-step factors, skip and gate | |
 //! | [`classify`] | pooling, classifier, faithful output | |
 //!
-//! [`config`] and [`norm`] build the checked formats from calibrated ranges; [`counts`] gives the operation counts in
-//! closed form. Inputs outside the calibrated ranges give wrapped values: nothing is checked on a share, because a
+//! The checked formats are built from calibrated ranges in `cipherloom_spec::formats`; [`counts`] gives the operation
+//! counts in closed form. Inputs outside the calibrated ranges give wrapped values: nothing is checked on a share, because a
 //! check would leak.
 
 pub mod block;
 pub mod classify;
-pub mod config;
-pub mod counts;
 pub mod error;
 pub mod even;
 pub mod exp;
 pub mod nerms;
-pub mod norm;
 mod words;
 
-pub use block::{factors, gate, gate_activated, Factors, HeadShape};
-pub use classify::{pool_and_classify, PoolConfig, PoolKnown, PoolLiteral, PoolShape};
-pub use config::{BlockConfig, BlockLiteral, BlockRanges};
+pub use block::{factors, gate, gate_activated, Factors};
+pub use cipherloom_spec::formats::{
+    counts, BlockConfig, BlockLiteral, BlockRanges, EvenConfig, EvenKind, ExpConfig, FormatError,
+    HeadShape, NormConfig, NormLiteral, PoolConfig, PoolLiteral, PoolShape,
+};
+pub use classify::{pool_and_classify, PoolKnown};
 pub use error::NonlinearError;
-pub use even::{mosilu, mosoft, EvenConfig, EvenKind};
-pub use exp::{mmexp, ExpConfig};
+pub use even::{mosilu, mosoft};
+pub use exp::mmexp;
 pub use nerms::{nerms, rms_norm, scale_rows, sum_of_squares};
-pub use norm::{NormConfig, NormLiteral};

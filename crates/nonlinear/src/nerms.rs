@@ -1,7 +1,7 @@
 //! NeRMS: `1/sqrt(mean(x²) + eps)` by eight buckets and one or two Newton steps; RMS norm of rows.
 //!
 //! Source: FESC, NeRMS (K = 8, 7 comparisons, `3t - 1` products for `t` steps). Table: `cipherloom_spec::approx::rms`.
-//! Formats and the proof that no word overflows: [`crate::norm`].
+//! Formats and the proof that no word overflows: `cipherloom_spec::formats::norm`.
 
 use crate::words::{area, expect, times_word, truncate_to};
 use crate::{NonlinearError, NormConfig};
@@ -28,15 +28,15 @@ pub fn sum_of_squares<D: Domain>(
     let op = "sum_of_squares";
     let l = cfg.literal();
     expect(op, "rows", x, area(op, &[rows, l.len])?, l.frac)?;
-    let squares = if cfg.pre_shift == 0 {
+    let squares = if cfg.pre_shift() == 0 {
         dom.square(x)?
     } else {
-        let short = dom.truncate(x, cfg.pre_shift)?;
+        let short = dom.truncate(x, cfg.pre_shift())?;
         dom.square(&short)?
     };
-    let sum = squares.sum_groups(l.len)?.over_pow2(cfg.mean_log2);
-    let sum = dom.add_const(&sum, cfg.mantissa * l.eps);
-    truncate_to(dom, &sum, cfg.v_frac)
+    let sum = squares.sum_groups(l.len)?.over_pow2(cfg.mean_log2());
+    let sum = dom.add_const(&sum, cfg.mantissa() * l.eps);
+    truncate_to(dom, &sum, cfg.v_frac().0)
 }
 
 /// `y = 1/sqrt(v)` from `v' = m·v` of [`sum_of_squares`]. Shape `[rows]` to `[rows]`, fraction bits
@@ -63,13 +63,13 @@ pub fn nerms<D: Domain>(
     cfg: &NormConfig,
 ) -> Result<Shares, NonlinearError> {
     let op = "nerms";
-    expect(op, "input", v, v.len(), FracBits(cfg.v_frac))?;
-    let inner = cfg.thresholds.len();
-    let mut thresholds = cfg.thresholds.to_vec();
+    expect(op, "input", v, v.len(), cfg.v_frac())?;
+    let inner = cfg.thresholds().len();
+    let mut thresholds = cfg.thresholds().to_vec();
     if cfg.literal().clamp {
-        thresholds.extend([cfg.clamp_low, cfg.clamp_high]);
+        thresholds.extend([cfg.clamp_low(), cfg.clamp_high()]);
     }
-    let bits = dom.less_than(v, &thresholds, cfg.compare)?;
+    let bits = dom.less_than(v, &thresholds, cfg.compare())?;
     if bits.len() != thresholds.len() {
         return Err(NonlinearError::Results {
             op,
@@ -94,26 +94,25 @@ pub fn nerms<D: Domain>(
         ([below, not_above], [below_int]) => clamp(dom, v, below, not_above, below_int, cfg)?,
         _ => v.clone(),
     };
-    let y0 = look_up(dom, bucket_ints, &cfg.init, FracBits(cfg.y_frac))?;
-    let q0 = look_up(dom, bucket_ints, &cfg.init_sq, FracBits(cfg.q_frac))?;
+    let y0 = look_up(dom, bucket_ints, cfg.init(), cfg.y_frac())?;
+    let q0 = look_up(dom, bucket_ints, cfg.init_sq(), cfg.q_frac())?;
 
     // y1 = y0·(3 - v'·q0)/2; halving is one fraction bit more.
     let h = dom.product(&v, &q0)?;
-    let h = truncate_to(dom, &h, cfg.h_frac)?;
+    let h = truncate_to(dom, &h, cfg.h_frac().0)?;
     let y = dom.product(&y0, &three_minus(dom, &h))?.over_pow2(1);
     if cfg.newton() == 1 {
-        return truncate_to(dom, &y, cfg.out_frac);
+        return truncate_to(dom, &y, cfg.out_frac().0);
     }
     // Here y1 is 1/sqrt(v') up to the table's scale; the constant sqrt(m)/2 leads back to 1/sqrt(v).
-    let y1 = truncate_to(dom, &y, cfg.y_frac)?;
+    let y1 = truncate_to(dom, &y, cfg.y_frac().0)?;
     let q1 = dom.square(&y1)?;
-    let q1 = truncate_to(dom, &q1, cfg.q_frac.min(2 * cfg.y_frac))?;
+    let q1 = truncate_to(dom, &q1, cfg.q1_frac().0)?;
     let h = dom.product(&v, &q1)?;
-    let h = truncate_to(dom, &h, cfg.h2_frac)?;
-    let factor =
-        three_minus(dom, &h).times_const(cfg.mantissa.sqrt() * 0.5, FracBits(cfg.const_frac));
+    let h = truncate_to(dom, &h, cfg.h2_frac().0)?;
+    let factor = three_minus(dom, &h).times_const(cfg.mantissa().sqrt() * 0.5, cfg.const_frac());
     let y2 = dom.product(&y1, &factor)?;
-    truncate_to(dom, &y2, cfg.out_frac)
+    truncate_to(dom, &y2, cfg.out_frac().0)
 }
 
 /// `3 - h`. Local.
@@ -132,7 +131,7 @@ fn clamp<D: Domain>(
 ) -> Result<Shares, NonlinearError> {
     let frac = v.frac;
     let inside = below.xor(not_above)?;
-    let over = dom.add_const(v, -cfg.clamp_high);
+    let over = dom.add_const(v, -cfg.clamp_high());
     let picked = dom.mux(&[(&inside, &over)])?;
     let [mid] = picked.as_slice() else {
         return Err(NonlinearError::Results {
@@ -142,10 +141,10 @@ fn clamp<D: Domain>(
         });
     };
     let step = frac
-        .encode(cfg.clamp_low)
-        .wrapping_sub(frac.encode(cfg.clamp_high));
+        .encode(cfg.clamp_low())
+        .wrapping_sub(frac.encode(cfg.clamp_high()));
     let low = times_word(below_int, step, frac);
-    Ok(dom.add_const(&mid.plus(&low)?, cfg.clamp_high))
+    Ok(dom.add_const(&mid.plus(&low)?, cfg.clamp_high()))
 }
 
 /// `table[bucket]` from the bits `[v < th_j]`: `t_last + Σ_j b_j (t_{j-1} - t_j)`. Local. The differences are taken of the

@@ -5,8 +5,8 @@
 mod common;
 
 use cipherloom_nonlinear::{
-    counts, factors, gate, pool_and_classify, BlockConfig, BlockLiteral, BlockRanges, HeadShape,
-    NonlinearError, PoolConfig, PoolKnown, PoolLiteral, PoolShape,
+    counts, factors, gate, pool_and_classify, BlockConfig, BlockLiteral, BlockRanges, FormatError,
+    HeadShape, NonlinearError, PoolConfig, PoolKnown, PoolLiteral, PoolShape,
 };
 use cipherloom_spec::approx::Stack;
 use common::{decode, encode, noise, worst, Sim, F};
@@ -229,5 +229,5 @@ fn logits_are_pooled_and_rounded() {
         hidden_max: 32.0,
         logit_max: 1e6,
     });
-    assert!(matches!(refused, Err(NonlinearError::Parameter { .. })));
+    assert!(matches!(refused, Err(FormatError::Parameter { .. })));
 }

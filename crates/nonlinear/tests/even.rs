@@ -4,7 +4,9 @@
 
 mod common;
 
-use cipherloom_nonlinear::{counts, mosilu, mosoft, EvenConfig, EvenKind, NonlinearError};
+use cipherloom_nonlinear::{
+    counts, mosilu, mosoft, EvenConfig, EvenKind, FormatError, NonlinearError,
+};
 use cipherloom_spec::approx::{even, EvenResidual};
 use cipherloom_spec::FracBits;
 use common::{decode, encode, grid, Sim, F};
@@ -165,13 +167,13 @@ fn wrong_formats_are_refused() {
     ] {
         assert!(matches!(
             EvenConfig::new(EvenKind::Silu, even::SILU_D4, FracBits(frac), kept, max),
-            Err(NonlinearError::Parameter { .. })
+            Err(FormatError::Parameter { .. })
         ));
     }
     let mut odd = even::SILU_D4;
     odd.coeffs = &[0.0; 7];
     assert!(matches!(
         EvenConfig::new(EvenKind::Silu, odd, F, 13, 16.0),
-        Err(NonlinearError::Degree { degree: 12, .. })
+        Err(FormatError::Degree { degree: 12, .. })
     ));
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use cipherloom_nonlinear::{counts, mmexp, ExpConfig, NonlinearError};
+use cipherloom_nonlinear::{counts, mmexp, ExpConfig, FormatError, NonlinearError};
 use cipherloom_spec::approx::ExpApprox;
 use common::{decode, encode, grid, Sim, F};
 
@@ -122,7 +122,7 @@ fn large_products_are_cut_or_refused() {
     assert!(ys.iter().all(|&y| y == 0.0));
     assert!(matches!(
         ExpConfig::new(ExpApprox::Gd, F, 13, 65536.0, 65536.0),
-        Err(NonlinearError::Overflow { .. })
+        Err(FormatError::Overflow { .. })
     ));
     let cfg = ExpConfig::new(ExpApprox::Gd, F, 13, 16.0, 16.0).unwrap();
     assert!(matches!(

@@ -5,7 +5,8 @@
 mod common;
 
 use cipherloom_nonlinear::{
-    counts, nerms, rms_norm, scale_rows, sum_of_squares, NonlinearError, NormConfig, NormLiteral,
+    counts, nerms, rms_norm, scale_rows, sum_of_squares, FormatError, NonlinearError, NormConfig,
+    NormLiteral,
 };
 use cipherloom_spec::approx::NeRms;
 use common::{decode, encode, noise, Sim, F};
@@ -231,7 +232,7 @@ fn formats_survive_serialisation_and_bad_ones_are_refused() {
     // Buckets too narrow to be told apart.
     assert!(matches!(
         NormConfig::new(literal(64, 1.0, 1.0001)),
-        Err(NonlinearError::Thresholds { .. })
+        Err(FormatError::Thresholds { .. })
     ));
     assert!(NormConfig::new(literal(0, 1.0, 2.0)).is_err());
     assert!(NormConfig::new(literal(64, 2f64.powi(-30), 1.0)).is_err());

@@ -6,6 +6,7 @@ pub mod chain;
 pub mod cost;
 pub mod error;
 pub mod fixed;
+pub mod formats;
 pub mod layout;
 pub mod primes;
 pub mod projection;

@@ -1,12 +1,22 @@
 //! Formats of all nonlinear functions of one block, built from its calibrated ranges.
 
-use crate::even::{check_common, EvenConfig, EvenKind};
-use crate::exp::ExpConfig;
-use crate::words::{fits, in_range};
-use crate::{NonlinearError, NormConfig, NormLiteral};
-use cipherloom_spec::approx::{NeRms, Stack};
-use cipherloom_spec::FracBits;
+use super::even::{check_common, EvenConfig, EvenKind};
+use super::words::{fits, in_range};
+use super::{ExpConfig, FormatError, NormConfig, NormLiteral};
+use crate::approx::{NeRms, Stack};
+use crate::FracBits;
 use serde::{Deserialize, Serialize};
+
+/// Shape of `[tokens, heads, head_dim]` tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadShape {
+    /// Tokens (rows).
+    pub tokens: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Channels of a head.
+    pub head_dim: usize,
+}
 
 /// Calibrated ranges of one block. All are bounds of absolute values unless said otherwise; a plan rounds them outwards
 /// to powers of two, because they are public.
@@ -69,9 +79,9 @@ pub struct BlockConfig {
 }
 
 impl TryFrom<BlockLiteral> for BlockConfig {
-    type Error = NonlinearError;
+    type Error = FormatError;
 
-    fn try_from(l: BlockLiteral) -> Result<Self, NonlinearError> {
+    fn try_from(l: BlockLiteral) -> Result<Self, FormatError> {
         Self::new(l)
     }
 }
@@ -87,7 +97,7 @@ impl BlockConfig {
     ///
     /// # Errors
     /// `Parameter` and `Overflow` name the range that does not fit; `Table`, `Thresholds` for the norms.
-    pub fn new(literal: BlockLiteral) -> Result<Self, NonlinearError> {
+    pub fn new(literal: BlockLiteral) -> Result<Self, FormatError> {
         let BlockLiteral {
             stack,
             frac,

@@ -1,11 +1,11 @@
 //! Operation counts in closed form, for the planner. Every executed function is tested to spend exactly these.
 //!
-//! Only the operations of this crate's graphs are counted; `cots` and `extensions` stay 0, because they depend on the
+//! Only the operations of the graphs in crate `nonlinear` are counted; `cots` and `extensions` stay 0, because they depend on the
 //! protocols behind the domain.
 
-use crate::{EvenConfig, HeadShape, NormConfig, PoolShape};
-use cipherloom_spec::approx::{rms::BUCKETS, ExpApprox};
-use cipherloom_spec::cost::MpcCounts;
+use super::{EvenConfig, HeadShape, NormConfig, PoolShape};
+use crate::approx::{rms::BUCKETS, ExpApprox};
+use crate::cost::MpcCounts;
 
 /// Field-wise sum.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn published_products(c: &MpcCounts) -> u64 {
     c.products + c.squares + c.known_products
 }
 
-/// [`crate::mosilu`] or [`crate::mosoft`] on `n` elements.
+/// `mosilu` or `mosoft` on `n` elements.
 #[must_use]
 pub fn even(cfg: &EvenConfig, n: u64) -> MpcCounts {
     let (squares, products, truncations) = match cfg.residual().degree() {
@@ -38,7 +38,7 @@ pub fn even(cfg: &EvenConfig, n: u64) -> MpcCounts {
     }
 }
 
-/// [`crate::mmexp`] on `n` elements.
+/// `mmexp` on `n` elements.
 #[must_use]
 pub fn exp(approx: ExpApprox, n: u64) -> MpcCounts {
     let squarings = u64::from(approx.squarings());
@@ -53,7 +53,7 @@ pub fn exp(approx: ExpApprox, n: u64) -> MpcCounts {
     }
 }
 
-/// [`crate::sum_of_squares`] on `rows` rows.
+/// `sum_of_squares` on `rows` rows.
 #[must_use]
 pub fn sum_of_squares(cfg: &NormConfig, rows: u64) -> MpcCounts {
     let n = rows * cfg.literal().len as u64;
@@ -64,7 +64,7 @@ pub fn sum_of_squares(cfg: &NormConfig, rows: u64) -> MpcCounts {
     }
 }
 
-/// [`crate::nerms()`] on `rows` rows.
+/// `nerms` on `rows` rows.
 #[must_use]
 pub fn nerms(cfg: &NormConfig, rows: u64) -> MpcCounts {
     let clamp = u64::from(cfg.literal().clamp);
@@ -85,7 +85,7 @@ pub fn nerms(cfg: &NormConfig, rows: u64) -> MpcCounts {
     }
 }
 
-/// [`crate::scale_rows`] on a matrix of `n` elements.
+/// `scale_rows` on a matrix of `n` elements.
 #[must_use]
 pub fn scale_rows(n: u64) -> MpcCounts {
     MpcCounts {
@@ -95,7 +95,7 @@ pub fn scale_rows(n: u64) -> MpcCounts {
     }
 }
 
-/// [`crate::rms_norm`] on `rows` rows.
+/// `rms_norm` on `rows` rows.
 #[must_use]
 pub fn rms_norm(cfg: &NormConfig, rows: u64) -> MpcCounts {
     let n = rows * cfg.literal().len as u64;
@@ -105,7 +105,7 @@ pub fn rms_norm(cfg: &NormConfig, rows: u64) -> MpcCounts {
     )
 }
 
-/// [`crate::factors`].
+/// `factors`.
 #[must_use]
 pub fn factors(softplus: &EvenConfig, approx: ExpApprox, shape: HeadShape) -> MpcCounts {
     let steps = (shape.tokens * shape.heads) as u64;
@@ -115,7 +115,7 @@ pub fn factors(softplus: &EvenConfig, approx: ExpApprox, shape: HeadShape) -> Mp
     )
 }
 
-/// [`crate::gate_activated`] on `n` elements.
+/// `gate_activated` on `n` elements.
 #[must_use]
 pub fn gate_activated(n: u64) -> MpcCounts {
     MpcCounts {
@@ -126,13 +126,13 @@ pub fn gate_activated(n: u64) -> MpcCounts {
     }
 }
 
-/// [`crate::gate`] on `n` elements.
+/// `gate` on `n` elements.
 #[must_use]
 pub fn gate(silu: &EvenConfig, n: u64) -> MpcCounts {
     plus(even(silu, n), gate_activated(n))
 }
 
-/// [`crate::pool_and_classify`].
+/// `pool_and_classify`.
 #[must_use]
 pub fn pool_and_classify(shape: PoolShape) -> MpcCounts {
     let (tokens, width, classes) = (

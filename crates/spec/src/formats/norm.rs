@@ -20,14 +20,13 @@
 //!
 //! so every product stays below 2^62 when `2b + a + c + 5 <= 62`. Relative errors are then a few times `2^-b`.
 
-use crate::even::FRAC_RANGE;
-use crate::words::{
+use super::even::FRAC_RANGE;
+use super::words::{
     bits_above, ceil_log2, check_thresholds, compare_format, fits, in_range, WORD_BITS,
 };
-use crate::NonlinearError;
-use cipherloom_mpc::CompareFormat;
-use cipherloom_spec::approx::{rms::BUCKETS, NeRms};
-use cipherloom_spec::FracBits;
+use super::{CompareFormat, FormatError};
+use crate::approx::{rms::BUCKETS, NeRms};
+use crate::FracBits;
 use serde::{Deserialize, Serialize};
 
 /// Largest and smallest precision in bits.
@@ -57,35 +56,35 @@ pub struct NormLiteral {
 pub struct NormConfig {
     literal: NormLiteral,
     /// `2^mean_log2 = n/m`.
-    pub(crate) mean_log2: u32,
+    mean_log2: u32,
     /// `m = n/2^mean_log2`, in `[1, 2)`.
-    pub(crate) mantissa: f64,
+    mantissa: f64,
     /// Bits cut from `x` before squaring; 0 unless the sum of squares is too large.
-    pub(crate) pre_shift: u32,
-    pub(crate) v_frac: u32,
-    pub(crate) q_frac: u32,
-    pub(crate) y_frac: u32,
-    pub(crate) h_frac: u32,
+    pre_shift: u32,
+    v_frac: u32,
+    q_frac: u32,
+    y_frac: u32,
+    h_frac: u32,
     /// Fraction bits of `v'·y1²` and of the constant of the second step.
-    pub(crate) h2_frac: u32,
-    pub(crate) const_frac: u32,
-    pub(crate) out_frac: u32,
-    pub(crate) compare: CompareFormat,
+    h2_frac: u32,
+    const_frac: u32,
+    out_frac: u32,
+    compare: CompareFormat,
     /// `v'` at the lower and upper clamp.
-    pub(crate) clamp_low: f64,
-    pub(crate) clamp_high: f64,
+    clamp_low: f64,
+    clamp_high: f64,
     /// Inner thresholds of `v'`, ascending.
-    pub(crate) thresholds: [f64; BUCKETS - 1],
+    thresholds: [f64; BUCKETS - 1],
     /// Table of `y0`: for one step at the scale of the result, for two at the scale `1/sqrt(v')`.
-    pub(crate) init: [f64; BUCKETS],
+    init: [f64; BUCKETS],
     /// Table of `y0²/m`.
-    pub(crate) init_sq: [f64; BUCKETS],
+    init_sq: [f64; BUCKETS],
 }
 
 impl TryFrom<NormLiteral> for NormConfig {
-    type Error = NonlinearError;
+    type Error = FormatError;
 
-    fn try_from(l: NormLiteral) -> Result<Self, NonlinearError> {
+    fn try_from(l: NormLiteral) -> Result<Self, FormatError> {
         Self::new(l)
     }
 }
@@ -101,7 +100,7 @@ impl NormConfig {
     ///
     /// # Errors
     /// `Parameter`, `Overflow` when the range leaves fewer than 11 bits of precision, `Thresholds`.
-    pub fn new(literal: NormLiteral) -> Result<Self, NonlinearError> {
+    pub fn new(literal: NormLiteral) -> Result<Self, FormatError> {
         let NormLiteral {
             len,
             eps,
@@ -158,7 +157,7 @@ impl NormConfig {
 
         let b = ((WORD_BITS - 5 - a - c) / 2).min(PRECISION.1);
         if b < PRECISION.0 {
-            return Err(NonlinearError::Overflow {
+            return Err(FormatError::Overflow {
                 what: "NeRMS input times squared table",
                 value: table.v_max / table.v_min,
                 bits: 2 * PRECISION.0 + a + c + 5,
@@ -253,7 +252,7 @@ impl NormConfig {
     pub fn out_frac(&self) -> FracBits {
         FracBits(self.out_frac)
     }
-    /// `m = n/2^floor(log2 n)`: the input of [`crate::nerms()`] is `m` times the mean of squares plus eps.
+    /// `m = n/2^floor(log2 n)`: the input of NeRMS is `m` times the mean of squares plus eps.
     #[must_use]
     pub fn input_factor(&self) -> f64 {
         self.mantissa
@@ -267,6 +266,71 @@ impl NormConfig {
     #[must_use]
     pub fn pre_shift(&self) -> u32 {
         self.pre_shift
+    }
+    /// `log2` of the power of two that the sum of squares is divided by: `n = m·2^mean_log2`.
+    #[must_use]
+    pub fn mean_log2(&self) -> u32 {
+        self.mean_log2
+    }
+    /// `m`, in `[1, 2)`; the same as [`Self::input_factor`].
+    #[must_use]
+    pub fn mantissa(&self) -> f64 {
+        self.mantissa
+    }
+    /// Fraction bits of the table of `y0²`.
+    #[must_use]
+    pub fn q_frac(&self) -> FracBits {
+        FracBits(self.q_frac)
+    }
+    /// Fraction bits of the table of `y0`, and of `y1`.
+    #[must_use]
+    pub fn y_frac(&self) -> FracBits {
+        FracBits(self.y_frac)
+    }
+    /// Fraction bits of `v'·y0²` after its truncation.
+    #[must_use]
+    pub fn h_frac(&self) -> FracBits {
+        FracBits(self.h_frac)
+    }
+    /// Fraction bits of `y1²` in the second step after its truncation.
+    #[must_use]
+    pub fn q1_frac(&self) -> FracBits {
+        FracBits(self.q_frac.min(2 * self.y_frac))
+    }
+    /// Fraction bits of `v'·y1²` in the second step after its truncation.
+    #[must_use]
+    pub fn h2_frac(&self) -> FracBits {
+        FracBits(self.h2_frac)
+    }
+    /// Fraction bits of the constant of the second step.
+    #[must_use]
+    pub fn const_frac(&self) -> FracBits {
+        FracBits(self.const_frac)
+    }
+    /// `v'` at the lower clamp.
+    #[must_use]
+    pub fn clamp_low(&self) -> f64 {
+        self.clamp_low
+    }
+    /// `v'` at the upper clamp.
+    #[must_use]
+    pub fn clamp_high(&self) -> f64 {
+        self.clamp_high
+    }
+    /// Inner thresholds of `v'`, ascending.
+    #[must_use]
+    pub fn thresholds(&self) -> &[f64; BUCKETS - 1] {
+        &self.thresholds
+    }
+    /// Table of `y0`: for one step at the scale of the result, for two at the scale `1/sqrt(v')`.
+    #[must_use]
+    pub fn init(&self) -> &[f64; BUCKETS] {
+        &self.init
+    }
+    /// Table of `y0²/m`.
+    #[must_use]
+    pub fn init_sq(&self) -> &[f64; BUCKETS] {
+        &self.init_sq
     }
 }
 
