@@ -87,8 +87,11 @@ pub fn calibrate(
         let norms = Norms::build(layers, newton, |n| {
             norm_range(&ranges, n, model.config.layer_norm_epsilon, options)
         })
-        .map_err(|(n, e)| ModelError::OutOfDomain {
-            violations: vec![violation(&ranges, &n.tensor(), e.to_string())],
+        .map_err(|mut violations| {
+            // The cause is often another tensor that is too large: list those too.
+            let published = widened(&ranges, options);
+            violations.extend(domain_checks(model, &published, None).1);
+            ModelError::OutOfDomain { violations }
         })?;
         let nonlin = Surrogate::from_parts(
             options.stack.spec(),
@@ -109,7 +112,7 @@ pub fn calibrate(
     let clamped = clamped(&surrogate, &norms, model.config.layer_norm_epsilon);
 
     let rounded = rounded(&ranges, &norms, options);
-    let (checks, violations) = domain_checks(model, &rounded, &norms);
+    let (checks, violations) = domain_checks(model, &rounded, Some(&norms));
     if !violations.is_empty() {
         return Err(ModelError::OutOfDomain { violations });
     }
@@ -334,10 +337,7 @@ fn norm_range(ranges: &Ranges, norm: NormId, epsilon: f64, options: &CalibrateOp
 
 /// Ranges as published: norms as their tables, all others with headroom.
 fn rounded(ranges: &Ranges, norms: &Norms, options: &CalibrateOptions) -> Ranges {
-    let mut out = Ranges::default();
-    for (name, r) in &ranges.by_name {
-        out.widen(name, r.outwards(options.headroom));
-    }
+    let mut out = widened(ranges, options);
     for norm in NormId::all(norms.pre.len()) {
         if let Some(t) = norms.table(norm) {
             let r = Range {
@@ -346,6 +346,15 @@ fn rounded(ranges: &Ranges, norms: &Norms, options: &CalibrateOptions) -> Ranges
             };
             out.by_name.insert(norm.tensor(), r);
         }
+    }
+    out
+}
+
+/// All ranges with headroom, rounded outwards.
+fn widened(ranges: &Ranges, options: &CalibrateOptions) -> Ranges {
+    let mut out = Ranges::default();
+    for (name, r) in &ranges.by_name {
+        out.widen(name, r.outwards(options.headroom));
     }
     out
 }

@@ -5,7 +5,7 @@ use crate::json::read_json;
 use crate::mamba2::Mamba2;
 use crate::nonlin::NormId;
 use crate::ranges::{Range, Ranges};
-use cipherloom_spec::approx::{NeRms, RmsTableError, Stack};
+use cipherloom_spec::approx::{NeRms, Stack};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -52,25 +52,34 @@ impl Norms {
         }
     }
 
-    /// Builds all tables from the range of each norm.
+    /// Builds all tables from the range of each norm, or lists every norm that has no table.
     pub(crate) fn build(
         layers: usize,
         newton: u32,
         range: impl Fn(NormId) -> Range,
-    ) -> Result<Self, (NormId, RmsTableError)> {
-        let table = |norm: NormId| {
+    ) -> Result<Self, Vec<DomainViolation>> {
+        let mut violations = Vec::new();
+        let mut table = |norm: NormId| {
             let r = range(norm);
-            NeRms::new(r.min, r.max, newton).map_err(|e| (norm, e))
+            NeRms::new(r.min, r.max, newton)
+                .map_err(|e| {
+                    violations.push(DomainViolation {
+                        tensor: norm.tensor(),
+                        min: r.min,
+                        max: r.max,
+                        reason: e.to_string(),
+                    });
+                })
+                .ok()
         };
-        Ok(Self {
-            pre: (0..layers)
-                .map(|i| table(NormId::Pre(i)))
-                .collect::<Result<_, _>>()?,
-            gated: (0..layers)
-                .map(|i| table(NormId::Gated(i)))
-                .collect::<Result<_, _>>()?,
-            last: table(NormId::Final)?,
-        })
+        let pre: Vec<_> = (0..layers).filter_map(|i| table(NormId::Pre(i))).collect();
+        let gated: Vec<_> = (0..layers)
+            .filter_map(|i| table(NormId::Gated(i)))
+            .collect();
+        match table(NormId::Final) {
+            Some(last) if violations.is_empty() => Ok(Self { pre, gated, last }),
+            _ => Err(violations),
+        }
     }
 }
 
@@ -214,7 +223,7 @@ impl Calibration {
                 },
             )
         })
-        .map_err(|(n, e)| ModelError::Calibrate(format!("{}: {e}", n.tensor())))?;
+        .map_err(|violations| ModelError::OutOfDomain { violations })?;
         // A softplus that dips below 0 makes Δ slightly negative, and Δ·A slightly positive.
         let floor = stack.spec().softplus.softplus_lower_bound();
         for (i, layer) in model.layers.iter().enumerate() {
@@ -228,7 +237,7 @@ impl Calibration {
                     .widen(&format!("layer{i}.{name}"), r.outwards(self.headroom));
             }
         }
-        let (checks, violations) = domain_checks(model, &c.ranges, &c.norms);
+        let (checks, violations) = domain_checks(model, &c.ranges, Some(&c.norms));
         if !violations.is_empty() {
             return Err(ModelError::OutOfDomain { violations });
         }
@@ -328,7 +337,7 @@ impl Calibration {
             );
         }
         if out.is_empty() {
-            let (_, violations) = domain_checks(model, &self.ranges, &self.norms);
+            let (_, violations) = domain_checks(model, &self.ranges, Some(&self.norms));
             out.extend(violations.iter().map(ToString::to_string));
         }
         out
@@ -373,11 +382,12 @@ pub fn tensor_names(layers: usize) -> Vec<String> {
     out
 }
 
-/// Applies every domain rule to rounded ranges and tables. Returns what was checked, and what failed.
+/// Applies every domain rule to rounded ranges and, when there are any, tables. Returns what was checked,
+/// and what failed.
 pub(crate) fn domain_checks(
     model: &Mamba2,
     ranges: &Ranges,
-    norms: &Norms,
+    norms: Option<&Norms>,
 ) -> (Vec<Check>, Vec<DomainViolation>) {
     let mut rules = Rules::default();
     for (name, r) in &ranges.by_name {
@@ -393,7 +403,7 @@ pub(crate) fn domain_checks(
     let c = &model.config;
     for norm in NormId::all(model.layers.len()) {
         let name = norm.tensor();
-        let (Some(r), Some(t)) = (ranges.of(&name), norms.table(norm)) else {
+        let (Some(r), Some(t)) = (ranges.of(&name), norms.and_then(|n| n.table(norm))) else {
             continue;
         };
         let width = match norm {
