@@ -16,6 +16,8 @@ pub struct Modulus {
     one_quotient: u64,
     /// 2^64 mod q with its Shoup quotient.
     two64: Shoup,
+    /// 2^52 mod q with its Shoup quotient.
+    two52: Shoup,
 }
 
 /// A constant factor `value < q` with `quotient = floor(value * 2^64 / q)` (Shoup's trick):
@@ -55,15 +57,18 @@ impl Modulus {
             return Err(RingError::NotPrime { value: q });
         }
         let one_quotient = ((1u128 << 64) / u128::from(q)) as u64;
-        let two64_value = ((1u128 << 64) % u128::from(q)) as u64;
-        let two64 = Shoup {
-            value: two64_value,
-            quotient: ((u128::from(two64_value) << 64) / u128::from(q)) as u64,
+        let power = |bits: u32| {
+            let value = ((1u128 << bits) % u128::from(q)) as u64;
+            Shoup {
+                value,
+                quotient: ((u128::from(value) << 64) / u128::from(q)) as u64,
+            }
         };
         Ok(Self {
             q,
             one_quotient,
-            two64,
+            two64: power(64),
+            two52: power(52),
         })
     }
 
@@ -83,6 +88,12 @@ impl Modulus {
     #[inline(always)]
     pub fn one_quotient(&self) -> u64 {
         self.one_quotient
+    }
+
+    /// 2^52 mod q as a constant factor, for kernels on 52-bit words.
+    #[inline(always)]
+    pub fn two52(&self) -> Shoup {
+        self.two52
     }
 
     /// Any `x` modulo q.

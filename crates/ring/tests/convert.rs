@@ -174,3 +174,37 @@ fn levels_and_mismatches_are_refused() {
     assert!(matches!(a.add(&b), Err(RingError::BasisMismatch { .. })));
     assert_eq!(b.add(&a).unwrap().limbs(), 2);
 }
+
+#[test]
+fn long_limbs_take_the_blocked_and_parallel_paths() {
+    let n = 1 << 13;
+    for backend in backends() {
+        let (q, p, qp) = bases(n, backend);
+        let x = Mix(11).poly(&qp);
+        let before = crt_centred(&x);
+        let y = ModDown::new(&qp, 2, &q)
+            .unwrap()
+            .apply(&x.to_ntt())
+            .unwrap();
+        let (pp, qq) = (product(&p), product(&q));
+        for (b, a) in before.iter().zip(crt_centred(&y.clone().into_coeff())) {
+            assert!([-1, 0, 1]
+                .iter()
+                .any(|k| is_rounded(b, &pp, &(&a + &qq * *k))));
+        }
+        let coeff = y.to_coeff();
+        let up = ModUp::new(&q, &qp, 1..3).unwrap();
+        let raised = up.apply(&y, &coeff).unwrap().into_coeff();
+        let digit = coeff.select(1, &q.range(1..3).unwrap()).unwrap();
+        for (c, w) in crt_centred(&digit).iter().enumerate() {
+            for (j, m) in qp.moduli().enumerate() {
+                assert_eq!(raised.limb(j)[c], rem(w, m.value()));
+            }
+        }
+        let mut z = coeff.clone();
+        z.rescale().unwrap();
+        let mut w = y.clone();
+        w.rescale().unwrap();
+        assert_eq!(w.into_coeff(), z);
+    }
+}

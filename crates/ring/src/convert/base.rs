@@ -1,10 +1,16 @@
 //! Base conversion: residues modulo one set of primes to residues modulo another.
 
+use rayon::prelude::*;
+
 use crate::basis::Basis;
 use crate::error::RingError;
 use crate::modulus::Shoup;
-use crate::parallel::for_each_limb;
+use crate::parallel::pays;
 use crate::poly::{Coeff, Poly};
+
+/// Coefficients that are converted at a time, so that their scaled residues stay in the
+/// first-level cache for all target primes.
+const BLOCK: usize = 512;
 
 /// Tables for converting from a basis with product Q to other primes.
 ///
@@ -86,8 +92,7 @@ impl BaseConverter {
     /// [`RingError::BasisMismatch`] unless `x` starts with the source primes.
     pub fn convert(&self, x: &Poly<Coeff>) -> Result<Poly<Coeff>, RingError> {
         self.from.check_prefix_of(x.basis())?;
-        let scaled = self.scale(|i| x.limb(i));
-        Ok(self.finish(&scaled, true))
+        Ok(self.run::<true>(x))
     }
 
     /// Converts `x + u Q` for some unknown `0 <= u < k`, without the estimate of u: the fast
@@ -97,52 +102,78 @@ impl BaseConverter {
     /// As [`BaseConverter::convert`].
     pub fn convert_approximate(&self, x: &Poly<Coeff>) -> Result<Poly<Coeff>, RingError> {
         self.from.check_prefix_of(x.basis())?;
-        let scaled = self.scale(|i| x.limb(i));
-        Ok(self.finish(&scaled, false))
+        Ok(self.run::<false>(x))
     }
 
-    fn finish(&self, scaled: &[u64], centred: bool) -> Poly<Coeff> {
+    fn run<const CENTRED: bool>(&self, x: &Poly<Coeff>) -> Poly<Coeff> {
         let mut out = Poly::zero(&self.to);
-        out.each(|_, j, limb| {
-            if centred {
-                self.target_limb(scaled, j, limb);
-            } else {
-                self.sum_terms(scaled, self.from.len(), j, limb);
-            }
-        });
+        let targets = out.limbs_mut().collect();
+        self.convert_limbs::<CENTRED>(|i| x.limb(i), targets);
         out
     }
 
-    /// The y_i, limb-major, and behind them the estimate of u: (k + 1) N words.
-    pub(crate) fn scale<'a>(&self, source: impl Fn(usize) -> &'a [u64] + Sync + Send) -> Vec<u64> {
-        let (n, k) = (self.from.n(), self.from.len());
-        let mut scaled = vec![0; (k + 1) * n];
-        let (y, u) = scaled.split_at_mut(k * n);
-        for_each_limb(y, n, |i, limb| {
-            limb.copy_from_slice(source(i));
+    /// Converts source limb i, `source(i)`, into `targets[j]` for each target prime j.
+    pub(crate) fn convert_limbs<'a, const CENTRED: bool>(
+        &self,
+        source: impl Fn(usize) -> &'a [u64] + Sync,
+        targets: Vec<&mut [u64]>,
+    ) {
+        let n = self.from.n();
+        let block = BLOCK.min(n);
+        let parallel = pays(n, targets.len());
+        // Columns of `block` coefficients over all target limbs are independent.
+        let mut columns: Vec<Vec<&mut [u64]>> = (0..n / block)
+            .map(|_| Vec::with_capacity(targets.len()))
+            .collect();
+        for limb in targets {
+            for (column, piece) in columns.iter_mut().zip(limb.chunks_exact_mut(block)) {
+                column.push(piece);
+            }
+        }
+        let scratch = || vec![0; (self.from.len() + 1) * block];
+        let convert = |y: &mut Vec<u64>, (c, column): (usize, Vec<&mut [u64]>)| {
+            self.convert_column::<CENTRED>(y, |i| &source(i)[c * block..(c + 1) * block], column);
+        };
+        if parallel {
+            columns
+                .into_par_iter()
+                .enumerate()
+                .for_each_init(scratch, convert);
+        } else {
+            let mut y = scratch();
+            columns
+                .into_iter()
+                .enumerate()
+                .for_each(|item| convert(&mut y, item));
+        }
+    }
+
+    /// One column. `scratch` takes the scaled residues y_i and behind them the estimate of u.
+    fn convert_column<'a, const CENTRED: bool>(
+        &self,
+        scratch: &mut [u64],
+        source: impl Fn(usize) -> &'a [u64],
+        column: Vec<&mut [u64]>,
+    ) {
+        let k = self.from.len();
+        let block = scratch.len() / (k + 1);
+        let backend = self.from.backend();
+        let (y, u) = scratch.split_at_mut(k * block);
+        for (i, y) in y.chunks_exact_mut(block).enumerate() {
+            y.copy_from_slice(source(i));
             // With a single source prime the factor is 1.
             if k > 1 {
-                self.from
-                    .backend()
-                    .scalar_mul_assign(self.from.modulus(i), limb, self.hat_inv[i]);
+                backend.scalar_mul_assign(self.from.modulus(i), y, self.hat_inv[i]);
             }
-        });
-        let terms: Vec<&[u64]> = y.chunks_exact(n).collect();
-        self.from
-            .backend()
-            .rounded_sum(u, &terms, &self.reciprocals);
-        scaled
-    }
-
-    /// Centred residues modulo target prime `j` from what [`BaseConverter::scale`] returned.
-    pub(crate) fn target_limb(&self, scaled: &[u64], j: usize, out: &mut [u64]) {
-        self.sum_terms(scaled, self.from.len() + 1, j, out);
-    }
-
-    fn sum_terms(&self, scaled: &[u64], count: usize, j: usize, out: &mut [u64]) {
-        let terms: Vec<&[u64]> = scaled.chunks_exact(self.from.n()).take(count).collect();
-        self.to
-            .backend()
-            .weighted_sum(self.to.modulus(j), out, &terms, &self.weights[j][..count]);
+        }
+        let mut terms: Vec<&[u64]> = y.chunks_exact(block).collect();
+        if CENTRED {
+            backend.rounded_sum(u, &terms, &self.reciprocals);
+            terms.push(u);
+        }
+        for (j, out) in column.into_iter().enumerate() {
+            let weights = &self.weights[j][..terms.len()];
+            backend.weighted_sum(self.to.modulus(j), out, &terms, weights);
+        }
     }
 }

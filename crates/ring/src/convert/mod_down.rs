@@ -87,10 +87,11 @@ impl ModDown {
             let table = &self.from.tables()[self.drop[i]];
             self.from.backend().ntt_inverse(table, limb);
         });
-        let scaled = self.converter.scale(|i| &dropped[i * n..(i + 1) * n]);
         let mut out = Poly::zero(&self.into);
+        let targets = out.limbs_mut().collect();
+        self.converter
+            .convert_limbs::<true>(|i| &dropped[i * n..(i + 1) * n], targets);
         out.each(|b, i, limb| {
-            self.converter.target_limb(&scaled, i, limb);
             b.backend().ntt_forward(&b.tables()[i], limb);
             // (x - r) P^-1 = (r - x)(-P^-1), which overwrites r.
             b.backend()

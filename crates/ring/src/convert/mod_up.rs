@@ -12,8 +12,8 @@ use crate::poly::{Coeff, Ntt, Poly};
 enum Source {
     /// A limb of the digit itself: copied from this limb of the input.
     Own(usize),
-    /// A converted limb: this target of the converter.
-    Converted(usize),
+    /// The next target of the converter.
+    Converted,
 }
 
 /// Tables that raise digit `range` of a polynomial over (q_0..q_l) to (p_0..p_k, q_0..q_l).
@@ -57,7 +57,7 @@ impl ModUp {
             match range.clone().find(|&d| q.modulus(d) == m) {
                 Some(d) => sources.push(Source::Own(d)),
                 None => {
-                    sources.push(Source::Converted(targets.len()));
+                    sources.push(Source::Converted);
                     targets.push(i);
                 }
             }
@@ -93,12 +93,18 @@ impl ModUp {
     pub fn apply(&self, ntt: &Poly<Ntt>, coeff: &Poly<Coeff>) -> Result<Poly<Ntt>, RingError> {
         self.q.check_prefix_of(ntt.basis())?;
         self.q.check_prefix_of(coeff.basis())?;
-        let scaled = self.converter.scale(|i| coeff.limb(self.range.start + i));
         let mut out = Poly::zero(&self.qp);
-        out.each(|b, i, limb| match self.sources[i] {
-            Source::Own(d) => limb.copy_from_slice(ntt.limb(d)),
-            Source::Converted(j) => {
-                self.converter.target_limb(&scaled, j, limb);
+        let mut targets = Vec::with_capacity(self.converter.to_basis().len());
+        for (limb, source) in out.limbs_mut().zip(&self.sources) {
+            match source {
+                Source::Own(d) => limb.copy_from_slice(ntt.limb(*d)),
+                Source::Converted => targets.push(limb),
+            }
+        }
+        self.converter
+            .convert_limbs::<true>(|i| coeff.limb(self.range.start + i), targets);
+        out.each(|b, i, limb| {
+            if matches!(self.sources[i], Source::Converted) {
                 b.backend().ntt_forward(&b.tables()[i], limb);
             }
         });

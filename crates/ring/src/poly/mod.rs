@@ -134,6 +134,11 @@ impl<R: Repr> Poly<R> {
         &mut self.data[i * n..(i + 1) * n]
     }
 
+    /// All limbs for writing, in order; see [`Poly::limb_mut`].
+    pub fn limbs_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u64]> + '_ {
+        self.data.chunks_exact_mut(self.basis.n())
+    }
+
     /// All residues, limb-major.
     #[inline]
     pub fn data(&self) -> &[u64] {

@@ -107,7 +107,7 @@ impl WideLanes {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
     pub(super) fn new(m: &Modulus) -> Self {
-        let two52 = m.shoup(1 << 52);
+        let two52 = m.two52();
         Self {
             two52: splat(two52.value),
             two52_quotient: splat(two52.quotient >> 12),

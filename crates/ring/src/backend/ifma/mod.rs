@@ -145,13 +145,18 @@ impl Backend for IfmaBackend {
     fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]) {
         let n = terms.iter().fold(out.len(), |n, t| n.min(t.len()));
         let h = head(n);
-        out[..h].fill(0);
-        for (t, w) in terms
-            .chunks(pointwise::MAX_LAZY_TERMS)
-            .zip(weights.chunks(pointwise::MAX_LAZY_TERMS))
-        {
-            // SAFETY: features were detected; every term has at least h elements.
-            unsafe { pointwise::weighted_sum_add(m, &mut out[..h], t, w) }
+        let lazy = pointwise::MAX_LAZY_TERMS;
+        let split = terms.len().min(weights.len()).min(lazy);
+        // SAFETY: features were detected; every term has at least h elements.
+        unsafe {
+            let first = (&terms[..split], &weights[..split]);
+            pointwise::weighted_sum::<false>(m, &mut out[..h], first.0, first.1);
+            for (t, w) in terms[split..]
+                .chunks(lazy)
+                .zip(weights[split..].chunks(lazy))
+            {
+                pointwise::weighted_sum::<true>(m, &mut out[..h], t, w);
+            }
         }
         if h < n {
             let tails: Vec<_> = terms.iter().map(|t| &t[h..n]).collect();

@@ -102,51 +102,117 @@ pub(super) unsafe fn mul(m: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
     }
 }
 
-/// At most [`MAX_LAZY_TERMS`] terms.
+/// `acc += sum of a_i * b_i`; at most [`MAX_LAZY_TERMS`] terms.
 ///
 /// # Safety
 /// Features detected; every factor has at least `acc.len()` words, a multiple of 8.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn dot_add(m: &Modulus, acc: &mut [u64], terms: &[(&[u64], &[u64])]) {
     let (k, wide) = (Lanes::new(m), WideLanes::new(m));
-    for (j, o) in acc.chunks_exact_mut(8).enumerate() {
-        // SAFETY: all operands have 8 words from 8j on.
-        unsafe {
-            let mut lo = load(o.as_ptr());
-            let mut hi = _mm512_setzero_si512();
-            for (a, b) in terms {
-                let (x, y) = (load(a.as_ptr().add(8 * j)), load(b.as_ptr().add(8 * j)));
-                lo = _mm512_madd52lo_epu64(lo, x, y);
-                hi = _mm512_madd52hi_epu64(hi, x, y);
-            }
-            store(o.as_mut_ptr(), wide.reduce(k, hi, lo));
+    let wide_len = acc.len() & !15;
+    // SAFETY: all operands have the words addressed.
+    unsafe {
+        for j in (0..wide_len).step_by(16) {
+            dot_block::<2>(k, wide, acc.as_mut_ptr(), terms, j);
+        }
+        if wide_len < acc.len() {
+            dot_block::<1>(k, wide, acc.as_mut_ptr(), terms, wide_len);
         }
     }
 }
 
-/// At most [`MAX_LAZY_TERMS`] terms; `out` is added to.
+/// `U` registers of [`dot_add`] from word `j` on.
+///
+/// # Safety
+/// All operands have `8 U` words from `j` on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn dot_block<const U: usize>(
+    k: Lanes,
+    wide: WideLanes,
+    acc: *mut u64,
+    terms: &[(&[u64], &[u64])],
+    j: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut hi = [_mm512_setzero_si512(); U];
+        let mut lo = hi;
+        for (u, lo) in lo.iter_mut().enumerate() {
+            *lo = load(acc.add(j + 8 * u));
+        }
+        for (a, b) in terms {
+            for u in 0..U {
+                let x = load(a.as_ptr().add(j + 8 * u));
+                let y = load(b.as_ptr().add(j + 8 * u));
+                lo[u] = _mm512_madd52lo_epu64(lo[u], x, y);
+                hi[u] = _mm512_madd52hi_epu64(hi[u], x, y);
+            }
+        }
+        for u in 0..U {
+            store(acc.add(j + 8 * u), wide.reduce(k, hi[u], lo[u]));
+        }
+    }
+}
+
+/// `out = sum of terms_i * weights_i`, added to `out` if `ADD`; at most [`MAX_LAZY_TERMS`] terms.
 ///
 /// # Safety
 /// Features detected; every term has at least `out.len()` words, a multiple of 8.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn weighted_sum_add(
+pub(super) unsafe fn weighted_sum<const ADD: bool>(
     m: &Modulus,
     out: &mut [u64],
     terms: &[&[u64]],
     weights: &[u64],
 ) {
     let (k, wide) = (Lanes::new(m), WideLanes::new(m));
-    for (j, o) in out.chunks_exact_mut(8).enumerate() {
-        // SAFETY: all operands have 8 words from 8j on.
-        unsafe {
-            let mut lo = load(o.as_ptr());
-            let mut hi = _mm512_setzero_si512();
-            for (t, &w) in terms.iter().zip(weights) {
-                let (x, w) = (load(t.as_ptr().add(8 * j)), splat(w));
-                lo = _mm512_madd52lo_epu64(lo, x, w);
-                hi = _mm512_madd52hi_epu64(hi, x, w);
+    let wide_len = out.len() & !31;
+    let p = out.as_mut_ptr();
+    // SAFETY: all operands have the words addressed.
+    unsafe {
+        for j in (0..wide_len).step_by(32) {
+            weighted_block::<4, ADD>(k, wide, p, terms, weights, j);
+        }
+        for j in (wide_len..out.len()).step_by(8) {
+            weighted_block::<1, ADD>(k, wide, p, terms, weights, j);
+        }
+    }
+}
+
+/// `U` registers of [`weighted_sum`] from word `j` on.
+///
+/// # Safety
+/// All operands have `8 U` words from `j` on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn weighted_block<const U: usize, const ADD: bool>(
+    k: Lanes,
+    wide: WideLanes,
+    out: *mut u64,
+    terms: &[&[u64]],
+    weights: &[u64],
+    j: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut hi = [_mm512_setzero_si512(); U];
+        let mut lo = hi;
+        if ADD {
+            for (u, lo) in lo.iter_mut().enumerate() {
+                *lo = load(out.add(j + 8 * u));
             }
-            store(o.as_mut_ptr(), wide.reduce(k, hi, lo));
+        }
+        for (t, &w) in terms.iter().zip(weights) {
+            let w = splat(w);
+            for u in 0..U {
+                let x = load(t.as_ptr().add(j + 8 * u));
+                lo[u] = _mm512_madd52lo_epu64(lo[u], x, w);
+                hi[u] = _mm512_madd52hi_epu64(hi[u], x, w);
+            }
+        }
+        for u in 0..U {
+            store(out.add(j + 8 * u), wide.reduce(k, hi[u], lo[u]));
         }
     }
 }
