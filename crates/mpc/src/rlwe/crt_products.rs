@@ -4,8 +4,15 @@
 //! shared modulo `T = t_0 t_1 t_2 > 2^130` by one sum of two one-sided products ([`super::sums`]) and lifted to 2^64 by
 //! one OT of a word an element ([`super::crt`]). A square needs one product, a product with a known vector too.
 //!
-//! Flights: upload, answer, then the OT exchange. In the OT the server receives: its choice bit is known once it has
-//! drawn its mask, so the choices may follow the answer at once.
+//! Messages of one batch of `n` elements, `m` = 2 for a product, 1 for a square or a product with known words, `k`
+//! primes, groups of `g <= 4` slot vectors ([`super::sums::CHUNKS_A_MESSAGE`]):
+//! 1. client: for each group, `Ciphertext` of `g k m (32 + sum over q of N ceil(log2 q_i) / 8)` bytes;
+//! 2. server: for each group, `Exported` of `g k 2 sum over q' of N ceil(log2 q_i) / 8` bytes; then, at once, `Ot` of
+//!    `ceil(n / 8)` bytes (its choice bits are known once it has drawn its masks);
+//! 3. client: `Ot` of `8 n` bytes.
+//!
+//! Three flights. The session's COT pool (client as sender) sends its own refills. No element, no message. Memory of
+//! the server: the answers of the batch, `limbs' * 16 N` bytes a ciphertext; split batches of many million elements.
 
 use cipherloom_net::Channel;
 

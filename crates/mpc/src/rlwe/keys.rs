@@ -52,7 +52,7 @@ impl ProductKey {
     ) -> Result<(), MpcError> {
         let nonce = channel.recv(FrameKind::Setup, NONCE_BYTES)?;
         let seed = randomness.public_seed();
-        let a = uniform_part(params, &nonce, &seed);
+        let a = UniformXof::new(uniform_seed(&nonce, &seed)).poly::<Ntt>(params.export_basis());
         let err = ring_error("public key");
         let mut b = randomness
             .cbd21_poly(params.export_basis())
@@ -70,6 +70,8 @@ impl ProductKey {
 /// The client's public key at the server, over the export basis.
 #[derive(Debug, Clone)]
 pub struct ProductPublicKey {
+    uniform: PublicSeed,
+    b: Poly<Ntt>,
     key: ExportKey,
 }
 
@@ -92,20 +94,34 @@ impl ProductPublicKey {
         let nonce = randomness.public_seed().0;
         channel.send(FrameKind::Setup, &nonce)?;
         let message = channel.recv(FrameKind::Setup, Self::message_bytes(params))?;
-        let malformed = |e: RingError| MpcError::Malformed {
-            op: "public key",
-            detail: e.to_string(),
-        };
-        let (seed, b) = message.split_first_chunk::<32>().ok_or(MpcError::Length {
-            op: "public key",
-            left: message.len(),
-            right: Self::message_bytes(params),
-        })?;
-        let b = Poly::<Ntt>::from_bytes(params.export_basis(), b).map_err(malformed)?;
-        let a = uniform_part(params, &nonce, &PublicSeed(*seed));
+        let (seed, b) = split(params, &message)?;
+        Self::build(params, uniform_seed(&nonce, &seed), b)
+    }
+
+    fn build(params: &RlweParameters, uniform: PublicSeed, b: Poly<Ntt>) -> Result<Self, MpcError> {
+        let a = UniformXof::new(uniform).poly(params.export_basis());
         Ok(Self {
-            key: ExportKey::new(b, a)?,
+            uniform,
+            key: ExportKey::new(b.clone(), a)?,
+            b,
         })
+    }
+
+    /// What the server stores under the key's fingerprint: as long as the client's message.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = self.uniform.0.to_vec();
+        out.extend_from_slice(&self.b.to_bytes());
+        out
+    }
+
+    /// Reads what [`ProductPublicKey::to_bytes`] wrote, for the same parameters.
+    ///
+    /// # Errors
+    /// `Length`, `Malformed`.
+    pub fn from_bytes(params: &RlweParameters, bytes: &[u8]) -> Result<Self, MpcError> {
+        let (seed, b) = split(params, bytes)?;
+        Self::build(params, seed, b)
     }
 
     /// For [`crate::export`].
@@ -115,9 +131,73 @@ impl ProductPublicKey {
     }
 }
 
-fn uniform_part(params: &RlweParameters, nonce: &[u8], seed: &PublicSeed) -> Poly<Ntt> {
+/// A seed and a polynomial over the export basis.
+fn split(params: &RlweParameters, bytes: &[u8]) -> Result<(PublicSeed, Poly<Ntt>), MpcError> {
+    let op = "public key";
+    let (seed, b) = bytes.split_first_chunk::<32>().ok_or(MpcError::Length {
+        op,
+        left: bytes.len(),
+        right: ProductPublicKey::message_bytes(params),
+    })?;
+    let b = Poly::<Ntt>::from_bytes(params.export_basis(), b).map_err(|e: RingError| {
+        MpcError::Malformed {
+            op,
+            detail: e.to_string(),
+        }
+    })?;
+    Ok((PublicSeed(*seed), b))
+}
+
+fn uniform_seed(nonce: &[u8], seed: &PublicSeed) -> PublicSeed {
     let mut h = blake3::Hasher::new_derive_key(UNIFORM_CONTEXT);
     h.update(nonce);
     h.update(&seed.0);
-    UniformXof::new(PublicSeed(*h.finalize().as_bytes())).poly(params.export_basis())
+    PublicSeed(*h.finalize().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cipherloom_net::ChannelConfig;
+
+    #[test]
+    fn a_stored_key_equals_the_received_one_and_is_a_sample_of_the_secret() {
+        let params = RlweParameters::crt64().unwrap();
+        let seed = SecretSeed::from_bytes([1; 32]);
+        let key = ProductKey::from_seed(&params, &seed).unwrap();
+        let (mut a, mut b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
+        let received = std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut prg = SecretSeed::from_bytes([2; 32]).derive("t", 0);
+                key.publish(&params, &mut a, &mut prg).unwrap();
+            });
+            let mut prg = SecretSeed::from_bytes([3; 32]).derive("t", 0);
+            ProductPublicKey::receive(&params, &mut b, &mut prg).unwrap()
+        });
+        let bytes = received.to_bytes();
+        assert_eq!(bytes.len(), ProductPublicKey::message_bytes(&params));
+        let again = ProductPublicKey::from_bytes(&params, &bytes).unwrap();
+        assert_eq!(again.to_bytes(), bytes);
+        // b + a s is a small error.
+        let a = UniformXof::new(again.uniform).poly::<Ntt>(params.export_basis());
+        let mut e = again.b.clone();
+        e.mul_add_assign(&a, key.secret().expose()).unwrap();
+        let e = e.into_coeff();
+        for i in 0..e.limbs() {
+            let m = e.basis().modulus(i);
+            assert!(e.limb(i).iter().all(|&x| m.center(x).abs() <= 21));
+        }
+        assert!(e.limb(0).iter().any(|&x| x != 0));
+        for bad in [&bytes[1..], &bytes[..7]] {
+            assert!(ProductPublicKey::from_bytes(&params, bad).is_err());
+        }
+    }
+
+    #[test]
+    fn a_key_is_a_function_of_its_seed() {
+        let params = RlweParameters::crt64().unwrap();
+        let key = |b| ProductKey::from_seed(&params, &SecretSeed::from_bytes([b; 32])).unwrap();
+        assert!(key(1).secret().expose() == key(1).secret().expose());
+        assert!(key(1).secret().expose() != key(2).secret().expose());
+    }
 }

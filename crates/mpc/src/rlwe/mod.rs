@@ -13,6 +13,7 @@
 
 pub mod bounds;
 pub mod cipher;
+mod cot_mod;
 pub mod crt;
 pub mod crt_products;
 pub mod keys;
@@ -25,6 +26,7 @@ pub use crt_products::CrtProducts;
 pub use keys::{ProductKey, ProductPublicKey};
 pub use params::{RlweLiteral, RlweParameters};
 pub use sums::{ClientSums, ServerSums};
+pub use zt::{ZtProducts, ZtShares};
 
 use crate::MpcError;
 use cipherloom_ring::RingError;

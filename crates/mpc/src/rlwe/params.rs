@@ -83,6 +83,31 @@ impl RlweParameters {
     /// # Errors
     /// `Format` with the numbers when a check fails or primes are missing; `Ring` for tables.
     pub fn new(literal: RlweLiteral) -> Result<Self, MpcError> {
+        let p = Self::build(literal)?;
+        let failure = p.log2_failure(CHECKED_TERMS, f64::from(p.literal.log2_coefficients).exp2());
+        if failure > MAX_LOG2_FAILURE {
+            return Err(MpcError::Format {
+                op: "RLWE parameters",
+                detail: format!(
+                    "2^{} coefficients fail with probability 2^{failure:.1}, above 2^{MAX_LOG2_FAILURE}; enlarge the \
+                     {:.1}-bit export modulus or what is dropped ({:.1} bits)",
+                    p.literal.log2_coefficients,
+                    p.export.log2_product(),
+                    p.log2_drop()
+                ),
+            });
+        }
+        Ok(p)
+    }
+
+    /// A set that fails too often, for tests that count the failures.
+    #[cfg(test)]
+    pub(crate) fn insecure_failing(literal: RlweLiteral) -> Result<Self, MpcError> {
+        Self::build(literal)
+    }
+
+    /// Everything but the failure budget.
+    fn build(literal: RlweLiteral) -> Result<Self, MpcError> {
         let op = "RLWE parameters";
         let format = |detail: String| MpcError::Format { op, detail };
         let mut primes: Vec<u64> = vec![];
@@ -114,22 +139,12 @@ impl RlweParameters {
             .iter()
             .map(|&t| PlainModulus::new(t, &upload, &export))
             .collect::<Result<Vec<_>, _>>()?;
-        let p = Self {
+        Ok(Self {
             literal,
             upload,
             export,
             plain: Arc::new(plain),
-        };
-        let failure = p.log2_failure(CHECKED_TERMS, f64::from(p.literal.log2_coefficients).exp2());
-        if failure > MAX_LOG2_FAILURE {
-            return Err(format(format!(
-                "2^{} coefficients fail with probability 2^{failure:.1}, above 2^{MAX_LOG2_FAILURE}; enlarge the {:.1}-bit export modulus or what is dropped ({:.1} bits)",
-                p.literal.log2_coefficients,
-                p.export.log2_product(),
-                p.log2_drop()
-            )));
-        }
-        Ok(p)
+        })
     }
 
     /// [`RlweLiteral::crt64`], checked.

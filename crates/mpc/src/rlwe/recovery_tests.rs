@@ -369,3 +369,56 @@ fn measured_export_noise_stays_within_its_bound() {
     );
     assert!(mean < 1.05 * bound.mean_abs(), "{mean}");
 }
+
+#[test]
+fn the_failure_bound_predicts_how_many_coefficients_are_read_wrong() {
+    // q' of 64 bits: about 2^-12 of the coefficients fail.
+    let literal = RlweLiteral {
+        export_bits: vec![32, 32],
+        ..RlweLiteral::crt64()
+    };
+    let params = RlweParameters::insecure_failing(literal).unwrap();
+    let n = 16 * params.slots();
+    let mut r = rand_chacha::ChaCha20Rng::seed_from_u64(31);
+    let v: [Vec<u64>; 4] = std::array::from_fn(|_| (0..n).map(|_| r.random()).collect());
+    let (mut a, mut b) =
+        cipherloom_net::Channel::memory_pair(cipherloom_net::ChannelConfig::default()).unwrap();
+    let (x, y) = std::thread::scope(|s| {
+        let client = s.spawn(|| {
+            let key = ProductKey::from_seed(&params, &SecretSeed::from_bytes([1; 32])).unwrap();
+            let mut c = ClientSums::new(params.clone(), key, SecretSeed::from_bytes([2; 32]));
+            c.setup(&mut a).unwrap();
+            c.sums(&mut a, &[&v[0], &v[1]]).unwrap()
+        });
+        let seed = SecretSeed::from_bytes([3; 32]);
+        let mut c = ServerSums::setup(params.clone(), &mut b, seed).unwrap();
+        let y = c.sums(&mut b, &[&v[2], &v[3]]).unwrap();
+        (client.join().unwrap(), y)
+    });
+    let mut wrong = 0;
+    for (i, plain) in params.plain().iter().enumerate() {
+        let t = plain.modulus();
+        for chunk in 0..16 {
+            let mut d: Vec<u64> = (chunk * params.slots()..(chunk + 1) * params.slots())
+                .map(|j| {
+                    let want = t.add(
+                        t.mul(t.reduce(v[0][j]), t.reduce(v[2][j])),
+                        t.mul(t.reduce(v[1][j]), t.reduce(v[3][j])),
+                    );
+                    t.sub(t.add(x[i][j], y[i][j]), want)
+                })
+                .collect();
+            plain.slots_to_coefficients(&mut d).unwrap();
+            for e in d {
+                assert!(t.center(e).abs() <= 1);
+                wrong += usize::from(e != 0);
+            }
+        }
+    }
+    let predicted = params.log2_failure(2, 3.0 * n as f64).exp2();
+    println!(
+        "{wrong} wrong coefficients of {}, bound {predicted:.1}",
+        3 * n
+    );
+    assert!((wrong as f64) < 1.4 * predicted && wrong as f64 > 0.6 * predicted);
+}

@@ -193,6 +193,44 @@ fn malformed_uploads_are_typed_errors() {
     );
 }
 
+#[test]
+fn a_two_party_evaluator_runs_on_these_products() {
+    use crate::harness::{join_words, run_pair_with, share_words};
+    use crate::{Domain, Shares};
+    use cipherloom_spec::FracBits;
+    let params = RlweParameters::crt64().unwrap();
+    let products = |s: &mut Session| -> Result<Box<dyn ProductSource>, MpcError> {
+        Ok(if s.is_client() {
+            Box::new(CrtProducts::client(s, params.clone(), key(&params))?)
+        } else {
+            Box::new(CrtProducts::server(s, params.clone())?)
+        })
+    };
+    let frac = FracBits(19);
+    let values = [-3.5, 0.25, 100.0, -0.125];
+    let words: Vec<u64> = values.iter().map(|v| frac.encode(*v)).collect();
+    let mut prg = SecretSeed::from_bytes([8; 32]).derive("t", 0);
+    let (a, b) = share_words(&words, &mut prg);
+    let once = |p: &mut crate::TwoParty, v: &[u64]| {
+        let x = Shares {
+            v: v.to_vec(),
+            frac,
+        };
+        let y = p.product(&x, &x)?;
+        p.truncate(&y, 19)
+    };
+    let (a, b) = run_pair_with(
+        MpcConfig::default(),
+        &products,
+        |p| once(p, &a),
+        |p| once(p, &b),
+    )
+    .unwrap();
+    for (w, v) in join_words(&a.v, &b.v).iter().zip(values) {
+        assert!((frac.decode(*w) - v * v).abs() <= 1.0 / frac.unit());
+    }
+}
+
 /// Run with `--nocapture` for the figures.
 #[test]
 fn throughput_of_full_products() {
