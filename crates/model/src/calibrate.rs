@@ -7,10 +7,10 @@
 //! 4. Widen by the headroom, round outwards to powers of two, and apply every domain rule.
 
 use crate::calibration::{
-    domain_checks, tensor_names, Calibration, Norms, RangeSource, Report, FORMAT, FRAC_BITS,
-    VERSION,
+    tensor_names, Calibration, Norms, RangeSource, Report, FORMAT, FRAC_BITS, VERSION,
 };
 use crate::documents::Document;
+use crate::domain::domain_checks;
 use crate::error::{DomainViolation, ModelError};
 use crate::forward::{forward, label, Output};
 use crate::mamba2::Mamba2;

@@ -2,13 +2,14 @@
 //!
 //! No cryptography here. The crate reads a model folder ([`Mamba2::load`]), turns a text into token ids
 //! ([`Tokenizer`]), and evaluates the network in `f64` with the exact functions or with the
-//! approximations of the encrypted protocol ([`forward`]). [`calibrate()`] measures the ranges and bucket
+//! approximations of the encrypted protocol ([`forward()`]). [`calibrate()`] measures the ranges and bucket
 //! tables that the protocol needs and refuses a model that leaves the domain.
 
 pub mod calibrate;
 pub mod calibration;
 pub mod config;
 pub mod documents;
+pub mod domain;
 pub mod error;
 pub mod forward;
 mod json;

@@ -1,8 +1,9 @@
 //! The exact forward against independent references: 200 evaluation documents, and a trace of every stage.
 
-use crate::common::{fixture, floats, json_lines, load, max_diff, shipped};
+use crate::common::{encode, fixture, floats, json_lines, load, max_diff, shipped};
 use cipherloom_model::forward::forward_all;
-use cipherloom_model::{forward, Encoded, Exact, Trace};
+use cipherloom_model::{forward, Calibration, Encoded, Exact, RangeObserver, Surrogate, Trace};
+use cipherloom_spec::approx::Stack;
 
 fn whole(ids: Vec<u32>) -> Encoded {
     Encoded {
@@ -105,6 +106,66 @@ fn every_stage_matches_the_trace() {
         compared += 1;
     }
     assert_eq!(compared, 31, "stages in the trace");
+}
+
+/// The table of the fixtures' README, measured there with other code and other ranges of the norms.
+#[test]
+fn surrogates_are_as_close_to_the_exact_model_as_published() {
+    let Some(dir) = fixture("mamba2-moviedoc") else {
+        return;
+    };
+    let (model, tokenizer) = load(&shipped());
+    let calibration = Calibration::load(&shipped(), &model).unwrap();
+    let documents: Vec<Encoded> = json_lines(&dir.join("eval.jsonl"))[..60]
+        .iter()
+        .map(|d| encode(&tokenizer, d["text"].as_str().unwrap(), 512))
+        .collect();
+    let exact = forward_all(&model, &documents, &Exact).unwrap();
+    for (stack, published, agreement) in [
+        (Stack::Paper, 0.465, 57),
+        (Stack::D4, 0.342, 56),
+        (Stack::Mid, 0.234, 58),
+        (Stack::Tight, 0.089, 58),
+    ] {
+        let c = calibration.with_stack(stack, &model).unwrap();
+        let got = forward_all(&model, &documents, &Surrogate::new(&c)).unwrap();
+        let mut worst: f64 = 0.0;
+        let mut same = 0;
+        for (a, b) in exact.iter().zip(&got) {
+            worst = worst.max(max_diff(&a.logits, &b.logits));
+            same += usize::from(a.label() == b.label());
+        }
+        eprintln!("{stack}: largest difference {worst:.3}, {same} of 60 labels");
+        assert!(
+            (worst - published).abs() < 0.15 * published,
+            "{stack}: {worst}"
+        );
+        assert!(same + 2 >= agreement, "{stack}: {same}");
+    }
+}
+
+/// The ranges of the training set hold the evaluation set, which they have not seen.
+#[test]
+fn evaluation_documents_stay_in_the_calibrated_domain() {
+    let Some(dir) = fixture("mamba2-moviedoc") else {
+        return;
+    };
+    let (model, tokenizer) = load(&shipped());
+    let calibration = Calibration::load(&shipped(), &model).unwrap();
+    let surrogate = Surrogate::new(&calibration);
+    let mut outside = Vec::new();
+    for d in &json_lines(&dir.join("eval.jsonl"))[..60] {
+        let e = encode(&tokenizer, d["text"].as_str().unwrap(), 128);
+        let mut seen = RangeObserver::new(model.config.inner(), model.config.state_size);
+        forward(&model, &e.ids, e.real, &surrogate, &mut seen).unwrap();
+        outside.extend(calibration.outside(&seen.ranges, &model));
+    }
+    assert!(outside.is_empty(), "{outside:?}");
+    // A value beyond the range is reported.
+    let mut far = RangeObserver::default();
+    far.ranges.include("layer0.gate_z", 1e3);
+    far.ranges.include("final_norm_ms", 0.1);
+    assert_eq!(calibration.outside(&far.ranges, &model).len(), 2);
 }
 
 #[test]
