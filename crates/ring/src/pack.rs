@@ -37,8 +37,14 @@ pub(crate) fn pack_into(out: &mut Vec<u8>, values: &[u64], bits: u32) {
 /// [`RingError::Length`] (checked before allocation), [`RingError::NotReduced`],
 /// [`RingError::Padding`].
 pub fn unpack(bytes: &[u8], count: usize, m: &Modulus) -> Result<Vec<u64>, RingError> {
-    let bits = m.bits();
-    let expected = packed_len(count, bits);
+    check_len(bytes, count, m)?;
+    let mut out = vec![0; count];
+    unpack_into(bytes, m, &mut out)?;
+    Ok(out)
+}
+
+fn check_len(bytes: &[u8], count: usize, m: &Modulus) -> Result<(), RingError> {
+    let expected = packed_len(count, m.bits());
     if bytes.len() != expected {
         return Err(RingError::Length {
             what: "packed residues in bytes",
@@ -46,28 +52,40 @@ pub fn unpack(bytes: &[u8], count: usize, m: &Modulus) -> Result<Vec<u64>, RingE
             expected,
         });
     }
+    Ok(())
+}
+
+/// [`unpack`] into a slice that tells the count.
+pub(crate) fn unpack_into(bytes: &[u8], m: &Modulus, out: &mut [u64]) -> Result<(), RingError> {
+    check_len(bytes, out.len(), m)?;
+    let bits = m.bits() as usize;
     let mask = (1u64 << bits) - 1;
-    let mut out = Vec::with_capacity(count);
-    let (mut acc, mut filled) = (0u128, 0u32);
-    let mut words = bytes.chunks(8);
-    for position in 0..count {
-        if filled < bits {
-            let chunk = words.next().unwrap_or(&[]);
-            let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            acc |= u128::from(u64::from_le_bytes(word)) << filled;
-            filled += 64;
+    // A residue lies within 8 bytes from its first one: at most 50 bits behind 7 others.
+    let window = |start: usize| {
+        let mut word = [0u8; 8];
+        match bytes.get(start..start + 8) {
+            Some(full) => word.copy_from_slice(full),
+            None => {
+                let rest = &bytes[start.min(bytes.len())..];
+                word[..rest.len()].copy_from_slice(rest);
+            }
         }
-        let v = acc as u64 & mask;
-        acc >>= bits;
-        filled -= bits;
-        if v >= m.value() {
-            return Err(RingError::NotReduced { limb: 0, position });
-        }
-        out.push(v);
+        u64::from_le_bytes(word)
+    };
+    let mut all_reduced = true;
+    for (i, o) in out.iter_mut().enumerate() {
+        let bit = i * bits;
+        let v = (window(bit / 8) >> (bit % 8)) & mask;
+        all_reduced &= v < m.value();
+        *o = v;
     }
-    if acc != 0 {
+    if !all_reduced {
+        let position = out.iter().position(|&v| v >= m.value()).unwrap_or(0);
+        return Err(RingError::NotReduced { limb: 0, position });
+    }
+    let used = out.len() * bits;
+    if !used.is_multiple_of(8) && window(used / 8) >> (used % 8) != 0 {
         return Err(RingError::Padding);
     }
-    Ok(out)
+    Ok(())
 }

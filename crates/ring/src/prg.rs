@@ -6,6 +6,7 @@ use rand::rngs::SysRng;
 use rand::TryRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+use crate::backend::ScalarBackend;
 use crate::basis::Basis;
 use crate::error::RingError;
 use crate::modulus::Modulus;
@@ -121,9 +122,14 @@ impl SecretPrg {
 
     /// A child generator, independent of everything else drawn from `self`.
     pub fn fork(&mut self, label: &str) -> SecretPrg {
-        let mut bytes = [0; 32];
-        self.fill_bytes(&mut bytes);
-        SecretSeed(bytes).derive(label, 0)
+        self.fork_seed().derive(label, 0)
+    }
+
+    /// A fresh secret seed.
+    pub fn fork_seed(&mut self) -> SecretSeed {
+        let mut seed = SecretSeed([0; 32]);
+        self.fill_bytes(&mut seed.0);
+        seed
     }
 
     /// A fresh seed that may be published, for [`crate::UniformXof`].
@@ -133,21 +139,35 @@ impl SecretPrg {
         PublicSeed(bytes)
     }
 
-    fn refill(&mut self) {
-        for (i, block) in self.buffer.chunks_exact_mut(BLOCK).enumerate() {
-            block.copy_from_slice(&(self.counter.wrapping_add(i as u128)).to_le_bytes());
+    /// Writes the next key stream over `out`, a multiple of the cipher block.
+    fn stream(&mut self, out: &mut [u8]) {
+        for block in out.chunks_exact_mut(BLOCK) {
+            block.copy_from_slice(&self.counter.to_le_bytes());
+            self.counter = self.counter.wrapping_add(1);
         }
-        self.counter = self.counter.wrapping_add(BATCH as u128);
-        let (blocks, _) = Block::<Aes256>::slice_as_chunks_mut(&mut self.buffer);
+        let (blocks, _) = Block::<Aes256>::slice_as_chunks_mut(out);
         self.cipher.encrypt_blocks(blocks);
-        self.used = 0;
     }
 
     /// Fills `out` with uniform bytes.
     pub fn fill_bytes(&mut self, mut out: &mut [u8]) {
         while !out.is_empty() {
             if self.used == self.buffer.len() {
-                self.refill();
+                // Whole batches go straight to the output.
+                let whole = out.len() - out.len() % (BATCH * BLOCK);
+                let (head, tail) = out.split_at_mut(whole);
+                for batch in head.chunks_exact_mut(BATCH * BLOCK) {
+                    self.stream(batch);
+                }
+                out = tail;
+                if out.is_empty() {
+                    return;
+                }
+                let mut buffer = std::mem::replace(&mut self.buffer, [0; BATCH * BLOCK]);
+                self.stream(&mut buffer);
+                self.buffer = buffer;
+                buffer.zeroize();
+                self.used = 0;
             }
             let take = out.len().min(self.buffer.len() - self.used);
             let (head, tail) = out.split_at_mut(take);
@@ -196,33 +216,42 @@ impl SecretPrg {
     pub fn cbd21(&mut self, n: usize) -> Zeroizing<Vec<i8>> {
         const MASK: u64 = (1 << 21) - 1;
         let mut out = Zeroizing::new(Vec::with_capacity(n));
-        let mut block = Zeroizing::new([0u8; 6 * 128]);
+        let mut bytes = Zeroizing::new([0u8; 6 * 128]);
+        let mut words = Zeroizing::new([0u64; 128]);
         while out.len() < n {
             let want = (n - out.len()).min(128);
-            self.fill_bytes(&mut block[..6 * want]);
-            for bytes in block[..6 * want].chunks_exact(6) {
-                let mut word = [0; 8];
-                word[..6].copy_from_slice(bytes);
-                let word = u64::from_le_bytes(word);
-                let plus = (word & MASK).count_ones() as i8;
-                let minus = ((word >> 21) & MASK).count_ones() as i8;
-                out.push(plus - minus);
+            self.fill_bytes(&mut bytes[..6 * want]);
+            for (word, six) in words.iter_mut().zip(bytes.chunks_exact(6)) {
+                let mut eight = [0; 8];
+                eight[..6].copy_from_slice(six);
+                let x = u64::from_le_bytes(eight);
+                // 21 bits in each half word.
+                *word = (x & MASK) | ((x >> 21) & MASK) << 32;
             }
+            for word in words.iter_mut() {
+                *word = count_half_words(*word);
+            }
+            out.extend(words[..want].iter().map(|&c| c as i8 - (c >> 32) as i8));
         }
         out
     }
 
     /// Fills `out` with uniform residues modulo `m`, by rejection: a mask.
     pub fn uniform(&mut self, m: &Modulus, out: &mut [u64]) {
-        fill_uniform(m, out, |bytes| self.fill_bytes(bytes));
+        fill_uniform(&ScalarBackend, m, out, |bytes| self.fill_bytes(bytes));
     }
 
     /// A uniform mask over `basis`: every limb by rejection, uniform modulo the whole product.
     pub fn uniform_poly<R: Repr>(&mut self, basis: &Basis) -> SecretPoly<R> {
+        // A generator for each limb, so that limbs fill in parallel.
+        let seeds: Vec<SecretSeed> = basis.tables().iter().map(|_| self.fork_seed()).collect();
         let mut out = Poly::zero(basis);
-        for i in 0..basis.len() {
-            self.uniform(basis.modulus(i), out.limb_mut(i));
-        }
+        out.each(|b, i, limb| {
+            let mut prg = seeds[i].derive("limb", i as u64);
+            fill_uniform(b.backend(), b.modulus(i), limb, |bytes| {
+                prg.fill_bytes(bytes);
+            });
+        });
         SecretPoly::new(out)
     }
 
@@ -247,4 +276,15 @@ impl SecretPrg {
             &self.cbd21(basis.n()),
         )?))
     }
+}
+
+/// The number of ones in each half of a word, by pairwise sums. No table, no branch; loops over it
+/// vectorise on every processor.
+#[inline]
+fn count_half_words(x: u64) -> u64 {
+    let x = x - ((x >> 1) & 0x5555_5555_5555_5555);
+    let x = (x & 0x3333_3333_3333_3333) + ((x >> 2) & 0x3333_3333_3333_3333);
+    let x = (x + (x >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
+    let x = x + (x >> 8);
+    (x + (x >> 16)) & 0x0000_003f_0000_003f
 }

@@ -41,6 +41,19 @@ fn check_pointwise(b: &dyn Backend, m: &Modulus, mix: &mut Mix, n: usize) {
     both(&|k, a| k.scalar_mul_assign(m, a, w));
     both(&|k, a| k.scalar_mul_add(m, a, &y, w));
     both(&|k, a| k.sub_scalar_mul(m, a, &y, w));
+    let words: Vec<u64> = (0..n)
+        .map(|i| {
+            if i % 3 == 0 {
+                u64::MAX - i as u64
+            } else {
+                mix.next()
+            }
+        })
+        .collect();
+    let (mut u, mut v) = (words.clone(), words);
+    s.reduce_assign(m, &mut u);
+    b.reduce_assign(m, &mut v);
+    assert_eq!(u, v);
     // More terms than one lazy reduction takes, all at their largest.
     let top = vec![q - 1; n];
     for count in [0, 1, 2, 15, 16, 17, 40] {

@@ -71,6 +71,9 @@ pub trait Backend: Debug + Send + Sync {
     /// of other primes) and `weights_i < q`: the inner loop of base conversion.
     fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]);
 
+    /// `a = a mod q` for any 64-bit words.
+    fn reduce_assign(&self, m: &Modulus, a: &mut [u64]);
+
     /// `out = floor(1/2 + sum of terms_i * factors_i)` in double precision, summed in order, without
     /// fused operations: how often the modulus fits, for centred base conversion. Terms are below
     /// 2^50 and the sum is below 2^31.

@@ -156,6 +156,12 @@ impl Backend for ScalarBackend {
         }
     }
 
+    fn reduce_assign(&self, m: &Modulus, a: &mut [u64]) {
+        for x in a {
+            *x = m.reduce(*x);
+        }
+    }
+
     fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
         for (j, o) in out.iter_mut().enumerate() {
             let mut sum = 0.5;

@@ -231,17 +231,16 @@ impl<R: Repr> Poly<R> {
                 expected,
             });
         }
-        let mut data = Vec::with_capacity(basis.len() * basis.n());
+        let mut out = Self::zero(basis);
         let mut rest = bytes;
-        for (limb, m) in basis.moduli().enumerate() {
-            let (head, tail) = rest.split_at(pack::packed_len(basis.n(), m.bits()));
-            let values = pack::unpack(head, basis.n(), m).map_err(|e| match e {
+        for (limb, (values, m)) in out.limbs_mut().zip(basis.moduli()).enumerate() {
+            let (head, tail) = rest.split_at(pack::packed_len(values.len(), m.bits()));
+            pack::unpack_into(head, m, values).map_err(|e| match e {
                 RingError::NotReduced { position, .. } => RingError::NotReduced { limb, position },
                 e => e,
             })?;
-            data.extend_from_slice(&values);
             rest = tail;
         }
-        Ok(Self::from_parts(basis.clone(), data))
+        Ok(out)
     }
 }

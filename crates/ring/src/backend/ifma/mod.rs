@@ -164,6 +164,13 @@ impl Backend for IfmaBackend {
         }
     }
 
+    fn reduce_assign(&self, m: &Modulus, a: &mut [u64]) {
+        let h = head(a.len());
+        // SAFETY: features were detected.
+        unsafe { pointwise::reduce_assign(m, &mut a[..h]) }
+        ScalarBackend.reduce_assign(m, &mut a[h..]);
+    }
+
     fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
         let n = terms.iter().fold(out.len(), |n, t| n.min(t.len()));
         let h = head(n);

@@ -262,6 +262,21 @@ pub(super) unsafe fn sub_scalar_mul(m: &Modulus, a: &mut [u64], b: &[u64], w: Sh
 }
 
 /// # Safety
+/// As [`add_assign`].
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn reduce_assign(m: &Modulus, a: &mut [u64]) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    for x in a.chunks_exact_mut(8) {
+        // SAFETY: chunks of 8 words.
+        unsafe {
+            // The bits above 52 become the high word.
+            let r = wide.reduce(k, _mm512_setzero_si512(), load(x.as_ptr()));
+            store(x.as_mut_ptr(), r);
+        }
+    }
+}
+
+/// # Safety
 /// Features detected; every term has at least `out.len()` words, a multiple of 8.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn rounded_sum(out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
