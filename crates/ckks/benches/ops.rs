@@ -25,18 +25,31 @@ fn literal(log_n: u32, levels: usize, p: usize, dnum: u32) -> CkksLiteral {
     }
 }
 
-/// Median of the repetitions, in milliseconds.
-fn ms(repetitions: usize, mut f: impl FnMut()) -> f64 {
+/// Fastest repetition in wall milliseconds, and the mean processor time of all threads (Linux).
+fn ms(repetitions: usize, f: &mut dyn FnMut()) -> (f64, f64) {
     f();
-    let mut times: Vec<f64> = (0..repetitions)
+    let cpu = cpu_ms();
+    let fastest = (0..repetitions)
         .map(|_| {
             let t = Instant::now();
             f();
             t.elapsed().as_secs_f64() * 1e3
         })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+        .fold(f64::INFINITY, f64::min);
+    (fastest, (cpu_ms() - cpu) / repetitions as f64)
+}
+
+/// Processor time of all threads so far; 0 where the system does not tell.
+fn cpu_ms() -> f64 {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+        return 0.0;
+    };
+    tasks
+        .flatten()
+        .filter_map(|t| std::fs::read_to_string(t.path().join("schedstat")).ok())
+        .filter_map(|s| s.split(' ').next().and_then(|v| v.parse::<f64>().ok()))
+        .sum::<f64>()
+        / 1e6
 }
 
 fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
@@ -56,8 +69,10 @@ fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
     let seeded = f.secret_encryptor.encrypt(&plain).expect("encrypt");
     let ct = seeded.expand(&f.params).expect("expand");
     let factor = f.encoder.encode_for_product(&v, top).expect("encode");
-    let mut line = |what: &str, f: &mut dyn FnMut()| {
-        println!("  {what:<34}{:9.3} ms", ms(repetitions, f));
+    println!("  {:<28}{:>12}{:>12}", "ms", "wall, min", "cpu, mean");
+    let line = |what: &str, f: &mut dyn FnMut()| {
+        let (wall, cpu) = ms(repetitions, f);
+        println!("  {what:<28}{wall:12.3}{cpu:12.3}");
     };
     line("encode", &mut || drop(f.encoder.encode(&v, top, scale)));
     line("decode", &mut || drop(f.encoder.decode(&plain)));

@@ -30,6 +30,7 @@ mod keyswitch;
 pub mod live;
 pub mod params;
 pub mod plaintext;
+mod scratch;
 pub mod size;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};

@@ -105,8 +105,7 @@ impl CkksParameters {
         let primes: Vec<u64> = chain.p().iter().chain(chain.q()).copied().collect();
         let pq = Basis::with_backend(n, &primes, backend)?;
         let q = pq.range(k..primes.len())?;
-        let p = pq.prefix(k)?;
-        let tables = KeySwitchTables::new(&chain, &p, &q, &pq)?;
+        let tables = KeySwitchTables::new(&chain, &q, &pq)?;
         let fft = SpecialFft::new(chain.slots());
         let digest = digest(&chain);
         Ok(Self {

@@ -3,15 +3,15 @@
 use super::{two_parts, Evaluator};
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
-use crate::keys::KeyPurpose;
-use crate::keyswitch::Decomposed;
+use crate::keys::{EvaluationKey, KeyPurpose};
+use crate::keyswitch::{Decomposed, Finish, Products};
 
 /// A ciphertext whose second part is decomposed and raised: many rotations share that work.
 /// Memory: digits x (special primes + level + 1) polynomial limbs beside the ciphertext.
 #[derive(Debug)]
 pub struct Hoisted<'a> {
     ct: &'a Ciphertext,
-    digits: Decomposed,
+    digits: Decomposed<'a>,
 }
 
 impl Hoisted<'_> {
@@ -52,23 +52,24 @@ impl Evaluator {
             return Ok(self.copy(a));
         }
         two_parts("rotate", a)?;
-        // Looked up first: a missing key costs nothing.
-        self.keys
-            .key(KeyPurpose::Galois(g))?
-            .check_reaches(a.level())?;
-        self.galois_hoisted(&self.hoist(a)?, g)
+        let key = self.keys.key(KeyPurpose::Galois(g))?;
+        let products = self
+            .params
+            .tables()
+            .products(&a.parts()[1], key, &self.pool)?;
+        self.finish_galois(a, key, products)
     }
 
     /// Decomposes a ciphertext for many rotations of it. Not counted.
     ///
     /// # Errors
     /// `Parts` for degree 2, `ParamsMismatch`.
-    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, CkksError> {
+    pub fn hoist<'a>(&'a self, a: &'a Ciphertext) -> Result<Hoisted<'a>, CkksError> {
         self.check_ct(a)?;
         two_parts("hoist", a)?;
         Ok(Hoisted {
             ct: a,
-            digits: self.params.tables().decompose(&a.parts()[1])?,
+            digits: self.params.tables().decompose(&a.parts()[1], &self.pool),
         })
     }
 
@@ -90,22 +91,31 @@ impl Evaluator {
             return Ok(self.copy(a.ct));
         }
         let key = self.keys.key(KeyPurpose::Galois(g))?;
-        let [mut u0, u1] = self.params.tables().switch_decomposed(&a.digits, key)?;
-        u0.add_assign(&a.ct.parts()[0])?;
+        let products = self
+            .params
+            .tables()
+            .products_of(&a.digits, key, &self.pool)?;
+        self.finish_galois(a.ct, key, products)
+    }
+
+    fn finish_galois(
+        &self,
+        a: &Ciphertext,
+        key: &EvaluationKey,
+        products: Products<'_>,
+    ) -> Result<Ciphertext, CkksError> {
         // The key leads to s(X^(1/g)), which the automorphism turns into s.
         let Some(automorphism) = &key.automorphism else {
             return Err(CkksError::Empty { op: "rotate" });
         };
-        let parts = vec![
-            u0.automorphism(automorphism)?,
-            u1.automorphism(automorphism)?,
-        ];
-        if g == self.params.conjugation_element() {
+        let finish = Finish::Galois(&a.parts()[0], automorphism.perm());
+        let parts = self.params.tables().divide(products, &finish, &self.pool)?;
+        if automorphism.g() == self.params.conjugation_element() {
             self.counter.conjugation();
         } else {
             self.counter.rotation();
         }
-        Ok(self.made(parts, a.ct.scale()))
+        Ok(self.made(parts.into(), a.scale()))
     }
 
     /// All these rotations of one ciphertext with one decomposition, in order.

@@ -22,6 +22,7 @@ use crate::keys::EvaluationKeys;
 use crate::live::LiveCounter;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
+use crate::scratch::ScratchPool;
 
 pub use galois::Hoisted;
 
@@ -34,6 +35,7 @@ pub struct Evaluator {
     keys: Arc<EvaluationKeys>,
     counter: OpCounter,
     live: Option<LiveCounter>,
+    pool: ScratchPool,
 }
 
 impl Evaluator {
@@ -53,6 +55,7 @@ impl Evaluator {
             keys,
             counter: OpCounter::default(),
             live: None,
+            pool: ScratchPool::default(),
         })
     }
 
