@@ -33,7 +33,12 @@ impl SessionId {
 ///
 /// # Errors
 /// `Mismatch` for another release or plan; transport errors.
-pub fn handshake(channel: &mut Channel, party: Party, plan_hash: [u8; 32], prg: &mut SecretPrg) -> Result<SessionId, EngineError> {
+pub fn handshake(
+    channel: &mut Channel,
+    party: Party,
+    plan_hash: [u8; 32],
+    prg: &mut SecretPrg,
+) -> Result<SessionId, EngineError> {
     let mut nonce = [0u8; 32];
     prg.fill_bytes(&mut nonce);
     let mut hello = Vec::with_capacity(HELLO_BYTES);
@@ -47,14 +52,26 @@ pub fn handshake(channel: &mut Channel, party: Party, plan_hash: [u8; 32], prg: 
     let (version, rest) = rest.split_at(2);
     let (hash, peer_nonce) = rest.split_at(32);
     if magic != MAGIC {
-        return Err(EngineError::Mismatch { what: "protocol", here: "cipherloom".into(), peer: format!("{magic:02x?}") });
+        return Err(EngineError::Mismatch {
+            what: "protocol",
+            here: "cipherloom".into(),
+            peer: format!("{magic:02x?}"),
+        });
     }
     let version = u16::from_le_bytes([version[0], version[1]]);
     if version != PROTOCOL_VERSION {
-        return Err(EngineError::Mismatch { what: "protocol version", here: PROTOCOL_VERSION.to_string(), peer: version.to_string() });
+        return Err(EngineError::Mismatch {
+            what: "protocol version",
+            here: PROTOCOL_VERSION.to_string(),
+            peer: version.to_string(),
+        });
     }
     if hash != plan_hash {
-        return Err(EngineError::Mismatch { what: "plan", here: hex(&plan_hash), peer: hex(hash) });
+        return Err(EngineError::Mismatch {
+            what: "plan",
+            here: hex(&plan_hash),
+            peer: hex(hash),
+        });
     }
     let (client, server) = match party {
         Party::Client => (&nonce[..], peer_nonce),
@@ -71,9 +88,11 @@ pub fn handshake(channel: &mut Channel, party: Party, plan_hash: [u8; 32], prg: 
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut s, b| {
-        // Writing to a string does not fail.
-        let _ = write!(s, "{b:02x}");
-        s
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut s, b| {
+            // Writing to a string does not fail.
+            let _ = write!(s, "{b:02x}");
+            s
+        })
 }

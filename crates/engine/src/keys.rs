@@ -6,23 +6,28 @@
 use crate::handshake::SessionId;
 use crate::EngineError;
 use cipherloom_ckks::{
-    size, CkksParameters, Decryptor, EvaluationKey, EvaluationKeys, KeyGenerator, KeyPurpose, PublicKey, SecretEncryptor, SecretKey,
+    size, CkksParameters, Decryptor, EvaluationKey, EvaluationKeys, KeyGenerator, KeyPurpose,
+    PublicKey, SecretEncryptor, SecretKey,
 };
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_plan::{KeyRequest, Plan, Ring};
 use cipherloom_ring::SecretSeed;
 use std::sync::Arc;
 
-/// The purposes of a request, in the order in which the keys are sent.
-fn purposes(params: &CkksParameters, r: &KeyRequest) -> Vec<KeyPurpose> {
+/// The keys of a request with their levels, in the order in which they are sent.
+fn purposes(params: &CkksParameters, r: &KeyRequest) -> Vec<(KeyPurpose, usize)> {
     let mut out = Vec::new();
-    if r.relinearization {
-        out.push(KeyPurpose::Relinearization);
-    }
-    if r.conjugation {
-        out.push(KeyPurpose::Galois(params.conjugation_element()));
-    }
-    out.extend(r.rotations.iter().map(|&k| KeyPurpose::Galois(params.galois_element(k))));
+    out.extend(r.relinearization.map(|l| (KeyPurpose::Relinearization, l)));
+    out.extend(
+        r.conjugation
+            .map(|l| (KeyPurpose::Galois(params.conjugation_element()), l)),
+    );
+    out.extend(r.rotations.iter().map(|k| {
+        (
+            KeyPurpose::Galois(params.galois_element(k.rotation as i64)),
+            k.max_level,
+        )
+    }));
     out
 }
 
@@ -80,7 +85,7 @@ fn client_ring(
     seed: &SecretSeed,
     sent: &mut u64,
 ) -> Result<ClientRing, EngineError> {
-    let params = CkksParameters::new(plan.chain(ring)?)?;
+    let params = CkksParameters::new(plan.chain(ring).clone())?;
     let generator = KeyGenerator::new(&params, seed.derive_seed(ring.name(), 0));
     let secret: Arc<SecretKey> = Arc::new(generator.secret_key()?);
     let public = generator.public_key(&secret, session.public_seed(ring.name()))?;
@@ -90,8 +95,12 @@ fn client_ring(
     };
     send(public.to_bytes())?;
     let request = plan.keys(ring);
-    for purpose in purposes(&params, request) {
-        send(generator.evaluation_key(&secret, purpose, request.max_level)?.to_bytes())?;
+    for (purpose, level) in purposes(&params, request) {
+        send(
+            generator
+                .evaluation_key(&secret, purpose, level)?
+                .to_bytes(),
+        )?;
     }
     Ok(ClientRing {
         encryptor: SecretEncryptor::new(&params, Arc::clone(&secret))?,
@@ -100,12 +109,16 @@ fn client_ring(
     })
 }
 
-fn server_ring(channel: &mut Channel, plan: &Plan, ring: Ring, session: &SessionId) -> Result<ServerRing, EngineError> {
-    let chain = plan.chain(ring)?;
-    let public_bytes = size::public_key_bytes(&chain);
+fn server_ring(
+    channel: &mut Channel,
+    plan: &Plan,
+    ring: Ring,
+    session: &SessionId,
+) -> Result<ServerRing, EngineError> {
+    let chain = plan.chain(ring);
+    let public_bytes = size::public_key_bytes(chain);
     let request = plan.keys(ring);
-    let key_bytes = size::evaluation_key_bytes(&chain, request.max_level);
-    let params = CkksParameters::new(chain)?;
+    let params = CkksParameters::new(chain.clone())?;
     let public = PublicKey::from_bytes(&params, &channel.recv(FrameKind::Setup, public_bytes)?)?;
     let expected = session.public_seed(ring.name());
     if public.seed().0 != expected.0 {
@@ -116,37 +129,65 @@ fn server_ring(channel: &mut Channel, plan: &Plan, ring: Ring, session: &Session
         });
     }
     let mut keys = EvaluationKeys::new(&params);
-    for purpose in purposes(&params, request) {
-        let bytes = channel.recv(FrameKind::Setup, key_bytes)?;
+    for (purpose, level) in purposes(&params, request) {
+        let bytes = channel.recv(FrameKind::Setup, size::evaluation_key_bytes(chain, level))?;
         let key = EvaluationKey::from_bytes(&params, &bytes)?;
-        if key.purpose() != purpose || key.max_level() != request.max_level {
+        if key.purpose() != purpose || key.max_level() != level {
             return Err(EngineError::Mismatch {
                 what: "evaluation key",
-                here: format!("{} up to level {}", purpose.name(&params), request.max_level),
-                peer: format!("{} up to level {}", key.purpose().name(&params), key.max_level()),
+                here: format!("{} up to level {}", purpose.name(&params), level),
+                peer: format!(
+                    "{} up to level {}",
+                    key.purpose().name(&params),
+                    key.max_level()
+                ),
             });
         }
         keys.insert(key)?;
     }
-    Ok(ServerRing { params, public, keys: Arc::new(keys) })
+    Ok(ServerRing {
+        params,
+        public,
+        keys: Arc::new(keys),
+    })
 }
 
 /// Makes the client's keys from `seed` and sends the public ones.
 ///
 /// # Errors
 /// Transport errors; parameters that the plan should have refused.
-pub fn send_keys(channel: &mut Channel, plan: &Plan, session: &SessionId, seed: &SecretSeed) -> Result<ClientKeys, EngineError> {
+pub fn send_keys(
+    channel: &mut Channel,
+    plan: &Plan,
+    session: &SessionId,
+    seed: &SecretSeed,
+) -> Result<ClientKeys, EngineError> {
     let mut sent_bytes = 0;
-    let projection = client_ring(channel, plan, Ring::Projection, session, seed, &mut sent_bytes)?;
+    let projection = client_ring(
+        channel,
+        plan,
+        Ring::Projection,
+        session,
+        seed,
+        &mut sent_bytes,
+    )?;
     let scan = client_ring(channel, plan, Ring::Scan, session, seed, &mut sent_bytes)?;
-    Ok(ClientKeys { projection, scan, sent_bytes })
+    Ok(ClientKeys {
+        projection,
+        scan,
+        sent_bytes,
+    })
 }
 
 /// Receives the client's keys; every length is known from the plan.
 ///
 /// # Errors
 /// Transport errors, malformed keys, keys that the plan does not ask for.
-pub fn receive_keys(channel: &mut Channel, plan: &Plan, session: &SessionId) -> Result<ServerKeys, EngineError> {
+pub fn receive_keys(
+    channel: &mut Channel,
+    plan: &Plan,
+    session: &SessionId,
+) -> Result<ServerKeys, EngineError> {
     Ok(ServerKeys {
         projection: server_ring(channel, plan, Ring::Projection, session)?,
         scan: server_ring(channel, plan, Ring::Scan, session)?,

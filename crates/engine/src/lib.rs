@@ -1,1 +1,27 @@
-//! Runs a plan: client and server sessions.
+//! Runs a plan: client and server sessions, progress, reports.
+//!
+//! Both parties walk the plan's stages ([`stages`]). What is computed on shares is one code; what differs ([`face`]) is who
+//! holds keys, ciphertexts and weights ([`client`], [`server`]). Every executed stage is held against the plan.
+
+pub mod client;
+pub mod configs;
+pub mod document;
+pub mod dump;
+pub mod error;
+pub mod face;
+pub mod handshake;
+pub mod keys;
+pub mod maps;
+pub mod report;
+pub mod server;
+pub mod session;
+pub mod stages;
+pub mod weights;
+
+pub use error::EngineError;
+pub use report::{PartyReport, Seconds, StageReport};
+pub use session::{
+    run_client, run_server, ClientInput, ClientOutcome, Observer, Quiet, ServerOutcome,
+    SessionOptions,
+};
+pub use weights::ServerWeights;

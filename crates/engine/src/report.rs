@@ -69,7 +69,11 @@ pub struct Disagreement {
 
 impl std::fmt::Display for Disagreement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stage {}: {} is {} on one side and {} on the other", self.stage, self.field, self.left, self.right)
+        write!(
+            f,
+            "stage {}: {} is {} on one side and {} on the other",
+            self.stage, self.field, self.left, self.right
+        )
     }
 }
 
@@ -83,12 +87,25 @@ pub fn same_traffic<'a>(
 ) -> Result<(), Disagreement> {
     for ((name, a), (_, b)) in left.zip(right) {
         for (field, left, right) in [
-            ("client_to_server bytes", a.traffic.client_to_server, b.traffic.client_to_server),
-            ("server_to_client bytes", a.traffic.server_to_client, b.traffic.server_to_client),
+            (
+                "client_to_server bytes",
+                a.traffic.client_to_server,
+                b.traffic.client_to_server,
+            ),
+            (
+                "server_to_client bytes",
+                a.traffic.server_to_client,
+                b.traffic.server_to_client,
+            ),
             ("flights", a.traffic.flights, b.traffic.flights),
         ] {
             if left != right {
-                return Err(Disagreement { stage: name.to_string(), field, left, right });
+                return Err(Disagreement {
+                    stage: name.to_string(),
+                    field,
+                    left,
+                    right,
+                });
             }
         }
     }

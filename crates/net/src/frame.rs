@@ -23,6 +23,8 @@ pub enum FrameKind {
     Hello,
     /// Public and evaluation keys of the client.
     Setup,
+    /// The server's share of the client's input: a uniform vector that the client draws (protocols.md R14).
+    Input,
     /// Fresh (seeded) encryptions, client to server.
     Ciphertext,
     /// Masked and re-randomised ciphertexts, to the key's owner (protocols.md R1).
@@ -50,6 +52,7 @@ impl FrameKind {
             Self::Output => 6,
             Self::Error => 7,
             Self::Bye => 8,
+            Self::Input => 9,
         }
     }
 }

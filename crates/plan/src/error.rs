@@ -73,6 +73,9 @@ pub enum PlanError {
     /// A plan document that cannot be read.
     #[error("the plan document is not valid: {0}")]
     Document(String),
+    /// A fixed-point format does not fit its range.
+    #[error(transparent)]
+    Format(#[from] cipherloom_spec::formats::FormatError),
     /// Two plans that should be one differ.
     #[error("the plan's {field} is {given}, but it follows from the rest as {derived}; rebuild the plan")]
     Mismatch {

@@ -1,13 +1,26 @@
 //! The plan: stages, contracts, depth audit, costs.
 //!
 //! A plan fixes everything public about one deployment. It is arithmetic on shapes: it calls no kernel and runs nothing.
+//! A run counts what it executes and must equal the plan, stage by stage.
 
+mod build;
 pub mod describe;
+pub mod document;
 pub mod error;
+pub mod failure;
+pub mod layouts;
+mod memory;
+pub mod request;
 pub mod rings;
 pub mod shape;
 pub mod stage;
 
+pub use document::{
+    Document, KeyRequest, KeyUse, MemoryEstimate, MpcChoices, Plan, FIRST_STAGE, OFFLINE_STAGE,
+    SETUP_STAGE,
+};
 pub use error::PlanError;
+pub use layouts::{LinearLayouts, ScanChoice};
+pub use request::Request;
 pub use shape::{ModelShape, Pooling};
 pub use stage::{Domain, Layout, Port, Ring, Stage, StageCost, StageKind};

@@ -72,15 +72,10 @@ pub fn convolution(l: &MatrixLayout, taps: usize) -> KernelCost {
     }
 }
 
-/// Rotation steps that a projection uses, as left rotations in `1..slots`.
-#[must_use]
-pub fn projection_steps(l: &MatrixLayout) -> Vec<usize> {
-    let n = l.tokens.slots as i64;
-    let mut steps: Vec<usize> = l
-        .baby_steps()
+fn left(slots: usize, steps: Vec<i64>) -> Vec<usize> {
+    let n = slots as i64;
+    let mut steps: Vec<usize> = steps
         .into_iter()
-        .chain(l.giant_steps())
-        .chain(l.fold_steps())
         .map(|s| s.rem_euclid(n) as usize)
         .collect();
     steps.sort_unstable();
@@ -88,22 +83,29 @@ pub fn projection_steps(l: &MatrixLayout) -> Vec<usize> {
     steps
 }
 
+/// Rotations of a projection's inputs (baby steps), as left rotations in `1..slots`.
+#[must_use]
+pub fn baby_rotations(l: &MatrixLayout) -> Vec<usize> {
+    left(l.tokens.slots, l.baby_steps())
+}
+
+/// Rotations of a projection's rescaled parts (giant steps and folds), as left rotations in `1..slots`.
+#[must_use]
+pub fn late_rotations(l: &MatrixLayout) -> Vec<usize> {
+    left(
+        l.tokens.slots,
+        l.giant_steps().into_iter().chain(l.fold_steps()).collect(),
+    )
+}
+
 /// Rotation steps that a convolution uses, as left rotations in `1..slots`.
 #[must_use]
 pub fn convolution_rotations(l: &MatrixLayout, taps: usize) -> Vec<usize> {
-    let n = l.tokens.slots as i64;
     let (own, tail) = convolution_steps(l.tokens.rows, taps);
     let used = if l.tokens.paired() || l.tokens.pairs() > 1 {
         tail
     } else {
         Vec::new()
     };
-    let mut steps: Vec<usize> = own
-        .into_iter()
-        .chain(used)
-        .map(|s| s.rem_euclid(n) as usize)
-        .collect();
-    steps.sort_unstable();
-    steps.dedup();
-    steps
+    left(l.tokens.slots, own.into_iter().chain(used).collect())
 }

@@ -1,0 +1,423 @@
+//! A whole session: handshake, keys, correlations, stages, end.
+//!
+//! Frame stages: 0 is the set-up (handshake and keys, once per client key), 1 the offline phase (base OTs, product keys), the plan's
+//! stages follow with their own numbers.
+
+use crate::client::ClientFace;
+use crate::configs::Configs;
+use crate::dump::Dump;
+use crate::face::Face;
+use crate::handshake::handshake;
+use crate::keys::{receive_keys, send_keys};
+use crate::report::{cpu_seconds, peak_rss_bytes, PartyReport, Seconds, StageReport};
+use crate::server::ServerFace;
+use crate::stages::{logits_from_words, run_stage, Tensors};
+use crate::weights::ServerWeights;
+use crate::EngineError;
+use cipherloom_mpc::rlwe::{CrtProducts, ProductKey, RlweParameters};
+use cipherloom_mpc::{Domain, MpcConfig, Party, Session, TwoParty};
+use cipherloom_net::{Channel, MessageRecord, StageTraffic};
+use cipherloom_plan::{Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
+use cipherloom_ring::{SecretPrg, SecretSeed};
+use cipherloom_spec::cost::Traffic;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Progress events of a session.
+pub trait Observer {
+    /// A phase begins: `setup`, `offline`, `online`.
+    fn phase(&mut self, _name: &str) {}
+    /// Stage `index` of `total` begins.
+    fn stage(&mut self, _stage: &Stage, _index: usize, _total: usize) {}
+    /// A stage has ended.
+    fn stage_done(&mut self, _report: &StageReport) {}
+}
+
+/// Sees nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quiet;
+impl Observer for Quiet {}
+
+/// Choices of a session that are not in the plan.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// Write this party's shares of every stage here (only where one person owns both sides).
+    pub dump: Option<PathBuf>,
+    /// Remember every message's direction, kind, stage and length.
+    pub record_schedule: bool,
+}
+
+/// What the client brings: its document, embedded and weighted.
+pub struct ClientInput {
+    /// Embedded tokens, row-major `[length][hidden]`.
+    pub embedded: Vec<f64>,
+    /// Pooling weight of each token; zero for padding.
+    pub pooling: Vec<f64>,
+}
+
+/// What the client gets.
+#[derive(Debug, Clone)]
+pub struct ClientOutcome {
+    /// Logits with 12 fraction bits.
+    pub logits: Vec<f64>,
+    /// The report.
+    pub report: PartyReport,
+    /// The messages, if they were recorded.
+    pub schedule: Vec<MessageRecord>,
+}
+
+/// What the server gets: its report, and the messages if they were recorded.
+#[derive(Debug, Clone)]
+pub struct ServerOutcome {
+    /// The report.
+    pub report: PartyReport,
+    /// The messages, if they were recorded.
+    pub schedule: Vec<MessageRecord>,
+}
+
+fn mpc_config(plan: &Plan) -> MpcConfig {
+    let c = plan.mpc();
+    MpcConfig {
+        cot_k: c.cot_k,
+        cot_batch: c.cot_batch,
+        digit_bits: c.digit_bits,
+    }
+}
+
+fn os_prg() -> Result<SecretPrg, EngineError> {
+    SecretPrg::from_os().map_err(|e| {
+        EngineError::Mpc(cipherloom_mpc::MpcError::Ring {
+            op: "session randomness",
+            detail: e.to_string(),
+        })
+    })
+}
+
+/// Tells the peer what stage failed, if the link still works, and returns the error.
+fn report_failure<T>(two: Option<&mut Channel>, e: EngineError) -> Result<T, EngineError> {
+    if let Some(channel) = two {
+        // The peer may be gone; the error that counts is the one being returned.
+        let _ = channel.send_error(e.code());
+    }
+    Err(e)
+}
+
+/// Runs the client's side. `seed` is the client's key seed.
+///
+/// # Errors
+/// Every failure of the session, own or the peer's.
+pub fn run_client(
+    mut channel: Channel,
+    plan: &Plan,
+    seed: &SecretSeed,
+    input: ClientInput,
+    options: &SessionOptions,
+    observer: &mut dyn Observer,
+) -> Result<ClientOutcome, EngineError> {
+    let start = Instant::now();
+    if options.record_schedule {
+        channel.record_schedule();
+    }
+    observer.phase("setup");
+    channel.set_stage(SETUP_STAGE, "setup");
+    let setup = os_prg().and_then(|mut prg| {
+        let id = handshake(&mut channel, Party::Client, plan.hash(), &mut prg)?;
+        Ok((send_keys(&mut channel, plan, &id, seed)?, id))
+    });
+    let (keys, id) = match setup {
+        Ok(v) => v,
+        Err(e) => return report_failure(Some(&mut channel), e),
+    };
+    let setup_seconds = start.elapsed().as_secs_f64();
+    observer.phase("offline");
+    channel.set_stage(OFFLINE_STAGE, "offline");
+    let offline = Instant::now();
+    let mut session = Session::open(channel, Party::Client, &id.0, mpc_config(plan))?;
+    let key_bytes = keys.sent_bytes;
+    let face = (|| {
+        let params = RlweParameters::crt64()?;
+        let key = ProductKey::from_seed(&params, &seed.derive_seed("products", 0))?;
+        let products = CrtProducts::client(&mut session, params, key)?;
+        Ok(Box::new(products))
+    })();
+    let products = match face {
+        Ok(p) => p,
+        Err(e) => return report_failure(Some(session.channel()), e),
+    };
+    let two = TwoParty::new(session, products);
+    let mut face = ClientFace::new(two, keys, input.embedded, input.pooling)?;
+    let offline_seconds = offline.elapsed().as_secs_f64();
+    observer.phase("online");
+    let online = Instant::now();
+    let stages = run_stages(&mut face, plan, options, observer);
+    let (words, stages) = match stages {
+        Ok(v) => v,
+        Err(e) => return report_failure(Some(face.two().session().channel()), e),
+    };
+    let seconds = Seconds {
+        setup: setup_seconds,
+        offline: offline_seconds,
+        online: online.elapsed().as_secs_f64(),
+        total: start.elapsed().as_secs_f64(),
+    };
+    let (report, schedule) = finish(
+        face.into_two(),
+        Party::Client,
+        plan,
+        stages,
+        seconds,
+        key_bytes,
+    )?;
+    Ok(ClientOutcome {
+        logits: logits_from_words(&words.unwrap_or_default()),
+        report,
+        schedule,
+    })
+}
+
+/// Runs the server's side of one session.
+///
+/// # Errors
+/// Every failure of the session, own or the peer's.
+pub fn run_server(
+    mut channel: Channel,
+    plan: &Arc<Plan>,
+    weights: &Arc<ServerWeights>,
+    options: &SessionOptions,
+    observer: &mut dyn Observer,
+) -> Result<ServerOutcome, EngineError> {
+    let start = Instant::now();
+    if options.record_schedule {
+        channel.record_schedule();
+    }
+    observer.phase("setup");
+    channel.set_stage(SETUP_STAGE, "setup");
+    let setup = os_prg().and_then(|mut prg| {
+        let id = handshake(&mut channel, Party::Server, plan.hash(), &mut prg)?;
+        Ok((receive_keys(&mut channel, plan, &id)?, id))
+    });
+    let (keys, id) = match setup {
+        Ok(v) => v,
+        Err(e) => return report_failure(Some(&mut channel), e),
+    };
+    let setup_seconds = start.elapsed().as_secs_f64();
+    observer.phase("offline");
+    channel.set_stage(OFFLINE_STAGE, "offline");
+    let offline = Instant::now();
+    let mut session = Session::open(channel, Party::Server, &id.0, mpc_config(plan))?;
+    let products = match RlweParameters::crt64().and_then(|p| CrtProducts::server(&mut session, p))
+    {
+        Ok(p) => Box::new(p),
+        Err(e) => return report_failure(Some(session.channel()), e.into()),
+    };
+    let two = TwoParty::new(session, products);
+    let mut face = ServerFace::new(two, Arc::clone(plan), Arc::clone(weights), keys)?;
+    let key_bytes = face.key_bytes();
+    let offline_seconds = offline.elapsed().as_secs_f64();
+    observer.phase("online");
+    let online = Instant::now();
+    let stages = match run_stages(&mut face, plan, options, observer) {
+        Ok((_, s)) => s,
+        Err(e) => return report_failure(Some(face.two().session().channel()), e),
+    };
+    let seconds = Seconds {
+        setup: setup_seconds,
+        offline: offline_seconds,
+        online: online.elapsed().as_secs_f64(),
+        total: start.elapsed().as_secs_f64(),
+    };
+    let (report, schedule) = finish(
+        face.into_two(),
+        Party::Server,
+        plan,
+        stages,
+        seconds,
+        key_bytes,
+    )?;
+    Ok(ServerOutcome { report, schedule })
+}
+
+type StagesDone = (Option<Vec<u64>>, Vec<StageReport>);
+
+fn run_stages<F: Face>(
+    face: &mut F,
+    plan: &Plan,
+    options: &SessionOptions,
+    observer: &mut dyn Observer,
+) -> Result<StagesDone, EngineError> {
+    let cfg = Configs::new(plan)?;
+    let party = face.two().party();
+    let mut dump = options
+        .dump
+        .as_deref()
+        .map(|d| Dump::new(d, party))
+        .transpose()?;
+    let mut tensors = Tensors::default();
+    let mut answer = None;
+    let total = plan.stages().len();
+    let mut reports = Vec::with_capacity(total);
+    for (i, stage) in plan.stages().iter().enumerate() {
+        observer.stage(stage, i, total);
+        face.two()
+            .session()
+            .channel()
+            .set_stage(stage.id, &stage.name);
+        let (wall, cpu) = (Instant::now(), cpu_seconds());
+        let (he, mpc) = (face.he_counts(), face.two().counts());
+        // Ciphertexts from before the stage count only in stages that run a kernel, which start their own measurement.
+        face.take_peak_live();
+        let words = run_stage(face, plan, &cfg, stage, &mut tensors)?;
+        answer = words.or(answer);
+        let he = face.he_counts().since(&he);
+        let peak = if he == cipherloom_spec::cost::HeCounts::default() {
+            0
+        } else {
+            face.take_peak_live()
+        };
+        let mpc = face.two().counts().since(&mpc);
+        let traffic = traffic(
+            party,
+            &face
+                .two()
+                .session_ref()
+                .channel_ref()
+                .snapshot()
+                .stage(stage.id),
+        );
+        let report = StageReport {
+            id: stage.id,
+            name: stage.name.clone(),
+            variant: stage.variant.clone(),
+            seconds: wall.elapsed().as_secs_f64(),
+            cpu_seconds: cpu_seconds() - cpu,
+            cost: StageCost {
+                he,
+                mpc,
+                traffic,
+                peak_live_ciphertexts: peak,
+            },
+        };
+        check(party, stage, &report.cost)?;
+        if let Some(d) = &mut dump {
+            d.write(stage, &tensors)?;
+        }
+        observer.stage_done(&report);
+        reports.push(report);
+    }
+    Ok((answer, reports))
+}
+
+/// A stage's traffic as client-to-server and server-to-client.
+fn traffic(party: Party, s: &StageTraffic) -> Traffic {
+    let (up, down) = match party {
+        Party::Client => (&s.sent, &s.received),
+        Party::Server => (&s.received, &s.sent),
+    };
+    Traffic {
+        client_to_server: up.bytes,
+        server_to_client: down.bytes,
+        flights: s.flights(),
+    }
+}
+
+/// Holds an executed stage against the plan. The client executes no homomorphic operation.
+fn check(party: Party, stage: &Stage, done: &StageCost) -> Result<(), EngineError> {
+    let plan = &stage.cost;
+    let mut pairs = vec![
+        (
+            "client to server bytes",
+            done.traffic.client_to_server,
+            plan.traffic.client_to_server,
+        ),
+        (
+            "server to client bytes",
+            done.traffic.server_to_client,
+            plan.traffic.server_to_client,
+        ),
+        ("flights", done.traffic.flights, plan.traffic.flights),
+        ("products", done.mpc.products, plan.mpc.products),
+        ("squares", done.mpc.squares, plan.mpc.squares),
+        (
+            "products with known values",
+            done.mpc.known_products,
+            plan.mpc.known_products,
+        ),
+        ("comparisons", done.mpc.comparisons, plan.mpc.comparisons),
+        ("muxes", done.mpc.muxes, plan.mpc.muxes),
+        ("bit conversions", done.mpc.b2a, plan.mpc.b2a),
+        ("truncations", done.mpc.truncations, plan.mpc.truncations),
+        (
+            "faithful truncations",
+            done.mpc.faithful_truncations,
+            plan.mpc.faithful_truncations,
+        ),
+        ("extensions", done.mpc.extensions, plan.mpc.extensions),
+        ("COTs", done.mpc.cots, plan.mpc.cots),
+    ];
+    if party == Party::Server {
+        pairs.extend([
+            ("rotations", done.he.rotations, plan.he.rotations),
+            ("conjugations", done.he.conjugations, plan.he.conjugations),
+            (
+                "relinearizations",
+                done.he.relinearizations,
+                plan.he.relinearizations,
+            ),
+            ("ciphertext products", done.he.ct_ct, plan.he.ct_ct),
+            ("plaintext products", done.he.pt_ct, plan.he.pt_ct),
+            ("rescales", done.he.rescales, plan.he.rescales),
+            ("aligns", done.he.aligns, plan.he.aligns),
+            (
+                "peak live ciphertexts",
+                done.peak_live_ciphertexts,
+                plan.peak_live_ciphertexts,
+            ),
+        ]);
+    }
+    for (field, executed, planned) in pairs {
+        if executed != planned {
+            return Err(EngineError::NotAsPlanned {
+                stage: stage.name.clone(),
+                field,
+                executed,
+                planned,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn finish(
+    two: TwoParty,
+    party: Party,
+    plan: &Plan,
+    stages: Vec<StageReport>,
+    seconds: Seconds,
+    key_bytes: u64,
+) -> Result<(PartyReport, Vec<MessageRecord>), EngineError> {
+    let session = two.into_session();
+    let channel = session.channel_ref();
+    let schedule = channel.schedule().to_vec();
+    let snapshot = channel.snapshot();
+    let setup = snapshot.stage(SETUP_STAGE);
+    let mut all = traffic(party, &snapshot.stage(OFFLINE_STAGE));
+    for s in &stages {
+        all += s.cost.traffic;
+    }
+    session.finish()?;
+    let report = PartyReport {
+        party: match party {
+            Party::Client => "client".into(),
+            Party::Server => "server".into(),
+        },
+        plan: crate::handshake::hex(&plan.hash()),
+        seconds,
+        setup_bytes: setup.sent.bytes + setup.received.bytes,
+        traffic: all,
+        stages,
+        peak_rss_bytes: peak_rss_bytes(),
+        key_bytes,
+    };
+    Ok((report, schedule))
+}

@@ -1,0 +1,129 @@
+//! Whole sessions in one process, two threads over memory channels: the encrypted answer equals the surrogate's.
+
+use cipherloom_engine::document::client_input;
+use cipherloom_engine::report::same_traffic;
+use cipherloom_engine::{
+    run_client, run_server, ClientOutcome, Quiet, ServerOutcome, ServerWeights, SessionOptions,
+};
+use cipherloom_model::{forward, Calibration, Encoded, Mamba2, Surrogate, Tokenizer, Truncation};
+use cipherloom_net::{Channel, ChannelConfig};
+use cipherloom_plan::{Plan, Request};
+use cipherloom_ring::SecretSeed;
+use cipherloom_spec::schedule::Carry;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const TEXT: &str = "a quiet and moving film with a fine cast . the last act drags a little , but the ending is honest \
+    and the camera never looks away . i would gladly see it again with friends who like slow stories .";
+
+struct Setup {
+    model: Mamba2,
+    surrogate: Surrogate,
+    plan: Arc<Plan>,
+    weights: Arc<ServerWeights>,
+}
+
+fn model_dir() -> PathBuf {
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/mamba2-moviedoc"
+    ))
+}
+
+fn setup(length: usize, block: Option<usize>, carry: Carry) -> Setup {
+    let model = Mamba2::load(&model_dir()).unwrap();
+    let calibration = Calibration::load(&model_dir(), &model).unwrap();
+    let request =
+        Request::for_model("moviedoc", &model, &calibration, length, block, carry).unwrap();
+    let plan = Arc::new(Plan::build(request).unwrap());
+    let weights = Arc::new(ServerWeights::new(&plan, &model, |_, _| {}).unwrap());
+    let surrogate = Surrogate::new(&calibration);
+    Setup {
+        model,
+        surrogate,
+        plan,
+        weights,
+    }
+}
+
+fn encode(s: &Setup, text: &str, length: usize) -> Encoded {
+    let tokenizer = Tokenizer::load(&model_dir(), &s.model.config).unwrap();
+    tokenizer.encode(text, length, Truncation::Allow).unwrap()
+}
+
+fn run(s: &Setup, text: &Encoded) -> (ClientOutcome, ServerOutcome) {
+    let (a, b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
+    let options = SessionOptions {
+        dump: None,
+        record_schedule: true,
+    };
+    let input = client_input(&s.model, text).unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| run_server(b, &s.plan, &s.weights, &options, &mut Quiet));
+        let client = run_client(
+            a,
+            &s.plan,
+            &SecretSeed::from_os().unwrap(),
+            input,
+            &options,
+            &mut Quiet,
+        );
+        let server = server.join().unwrap();
+        match (client, server) {
+            (Ok(c), Ok(s)) => (c, s),
+            (c, s) => panic!("client: {:?}\nserver: {:?}", c.err(), s.err()),
+        }
+    })
+}
+
+fn check(s: &Setup, text: &Encoded, client: &ClientOutcome, server: &ServerOutcome) {
+    let want = forward(
+        &s.model,
+        &text.ids,
+        text.real,
+        &s.surrogate,
+        &mut cipherloom_model::observe::Silent,
+    )
+    .unwrap();
+    let worst = want
+        .logits
+        .iter()
+        .zip(&client.logits)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f64::max);
+    println!(
+        "logits {:?} surrogate {:?} difference {worst:.5}; online {:.2} s, peak {} MB",
+        client.logits,
+        want.logits,
+        client.report.seconds.online,
+        client.report.peak_rss_bytes >> 20
+    );
+    assert!(
+        worst <= 0.002,
+        "{:?} against {:?}",
+        client.logits,
+        want.logits
+    );
+    let a = client
+        .report
+        .stages
+        .iter()
+        .map(|s| (s.name.as_str(), &s.cost));
+    let b = server
+        .report
+        .stages
+        .iter()
+        .map(|s| (s.name.as_str(), &s.cost));
+    same_traffic(a, b).unwrap();
+    assert_eq!(client.report.traffic, server.report.traffic);
+    assert_eq!(client.report.setup_bytes, server.report.setup_bytes);
+    assert_eq!(client.report.setup_bytes, s.plan.document().setup_bytes);
+}
+
+#[test]
+fn sixteen_tokens_end_to_end() {
+    let s = setup(16, None, Carry::Serial);
+    let text = encode(&s, TEXT, 16);
+    let (client, server) = run(&s, &text);
+    check(&s, &text, &client, &server);
+}

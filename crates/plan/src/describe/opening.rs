@@ -1,0 +1,27 @@
+//! The messages of a session's opening and of the client's input.
+
+use super::boundary::{evaluation_key_bytes, public_key_bytes};
+use super::ledger::{Ledger, Side};
+use crate::document::KeyRequest;
+use cipherloom_spec::CkksChain;
+
+/// Mirrors `engine::handshake::HELLO_BYTES`: magic, version, plan hash, nonce.
+pub const HELLO_BYTES: u64 = 8 + 2 + 32 + 32;
+
+/// Hellos of both parties at once.
+pub fn handshake(l: &mut Ledger) {
+    l.exchange(HELLO_BYTES, HELLO_BYTES);
+}
+
+/// Public key and evaluation keys of one ring, one message each.
+pub fn keys(l: &mut Ledger, chain: &CkksChain, request: &KeyRequest) {
+    l.message(Side::Client, public_key_bytes(chain));
+    for level in request.levels() {
+        l.message(Side::Client, evaluation_key_bytes(chain, level));
+    }
+}
+
+/// The server's share of `n` input words.
+pub fn input(l: &mut Ledger, n: usize) {
+    l.message(Side::Client, 8 * n as u64);
+}
