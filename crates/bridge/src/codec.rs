@@ -239,7 +239,8 @@ mod tests {
     /// `|got - want| * 2^-REF` in thousandths of a unit, for `want` with many fraction bits.
     fn milli_units(got: i128, want: &BigInt, bits: usize) -> u64 {
         let diff: BigInt = (BigInt::from(got) << bits) - want;
-        u64::try_from(BigInt::from(diff.magnitude().clone()) * 1000u32 >> bits).unwrap_or(u64::MAX)
+        u64::try_from((BigInt::from(diff.magnitude().clone()) * 1000u32) >> bits)
+            .unwrap_or(u64::MAX)
     }
 
     #[test]
@@ -303,7 +304,7 @@ mod tests {
             let bound = (f64::from(1 << log_n)).sqrt() * 2.0;
             for (j, (got_re, got_im)) in reference.slots(&coeffs).into_iter().enumerate() {
                 for (word, got) in [(re[j], got_re), (im[j], got_im)] {
-                    let want: BigInt = BigInt::from(word) * BigInt::from(mant) << RefTrig::BITS;
+                    let want: BigInt = (BigInt::from(word) * BigInt::from(mant)) << RefTrig::BITS;
                     let diff: BigInt = (got << shift) - want;
                     let err = u64::try_from(diff.magnitude() >> (RefTrig::BITS + shift)).unwrap();
                     assert!((err as f64) <= bound, "log_n={log_n} slot {j}: {err}");

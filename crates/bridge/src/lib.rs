@@ -7,17 +7,17 @@
 //! - [`SlotWords`]: both lanes of one ciphertext, 64-bit words modulo 2^64 or the integers themselves.
 //! - [`arrange`], [`arrange_slots`]: public index maps from values to slots.
 //! - [`size`] and [`failure`]: bytes, flights and failure probabilities, for the plan.
-//! - [`wide`]: the special FFT in 128-bit fixed point that makes the sum of two decoded shares right to one unit.
+//! - [`WideFft`]: the special FFT in 128-bit fixed point that makes the sum of two decoded shares right to one unit.
 
-pub mod arrange;
-pub mod codec;
-pub mod error;
-pub mod extend;
+mod arrange;
+mod codec;
+mod error;
+mod extend;
 pub mod failure;
 pub mod size;
-pub mod to_ckks;
-pub mod to_shares;
-pub mod wide;
+mod to_ckks;
+mod to_shares;
+mod wide;
 
 #[cfg(test)]
 mod reference;

@@ -6,6 +6,7 @@
 //! the two decoded shares is within one unit of the slots times `2^F`, CKKS noise apart.
 
 use crate::codec::{decode_shares, SlotFormat, SlotWords};
+use crate::size::TO_SHARES_BATCH as BATCH;
 use crate::wide::WideFft;
 use crate::BridgeError;
 use cipherloom_ckks::{Ciphertext, CkksParameters, Decryptor, PublicKey};
@@ -18,9 +19,6 @@ use cipherloom_spec::{FracBits, Scale};
 use rayon::prelude::*;
 use std::sync::Arc;
 use zeroize::Zeroizing;
-
-/// Ciphertexts of one message. Bounds what either party buffers: 13 MB at N = 2^15.
-pub(crate) const BATCH: usize = 16;
 
 /// The boundary from ciphertexts of one scale to shares of one format: tables and checks, no secret. Both parties build
 /// the same one from the plan; it is shared by all threads.

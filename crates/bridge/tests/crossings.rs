@@ -385,6 +385,7 @@ fn words_modulo_two_to_the_64_are_extended_then_cross() {
         MpcConfig::default(),
         |p| {
             extend(p, &s0[..3]).unwrap();
+            p.session().channel().set_stage(1, "crossing");
             let wide = extend(p, &s0).unwrap();
             let words = arrange_slots(&wide, maps).unwrap();
             import

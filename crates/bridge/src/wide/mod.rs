@@ -24,7 +24,7 @@ use twiddle::Octant;
 
 /// A complex number in fixed point; the fraction bits are the caller's.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct WideComplex {
+pub(crate) struct WideComplex {
     /// Real part.
     pub re: i128,
     /// Imaginary part.
