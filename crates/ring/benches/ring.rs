@@ -151,7 +151,20 @@ fn samplers() {
     let mut prg = SecretSeed::from_bytes([3; 32]).derive("bench", 0);
     let m = Modulus::new(primes(n, 50, 0, 1)[0]).unwrap();
     let mut out = vec![0; n];
-    println!("samplers, 2^15 values, us");
+    let table = NttTable::new(n, m, SimdChoice::Auto.backend().unwrap()).unwrap();
+    println!(
+        "samplers, 2^15 values, us (yardstick: forward NTT {:.1})",
+        time(|| table.forward(&mut out).unwrap())
+    );
+    let mut bytes = vec![0; 8 * n];
+    println!(
+        "  256 KiB {:7.1}",
+        time(|| prg.fill_bytes(black_box(&mut bytes)))
+    );
+    println!(
+        "  reduce  {:7.1}",
+        time(|| table.backend().reduce_assign(&m, black_box(&mut out)))
+    );
     println!("  ternary {:7.1}", time(|| drop(black_box(prg.ternary(n)))));
     println!("  cbd21   {:7.1}", time(|| drop(black_box(prg.cbd21(n)))));
     println!(

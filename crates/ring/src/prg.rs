@@ -212,9 +212,9 @@ impl SecretPrg {
     }
 
     /// `n` values of the centred binomial distribution with parameter 21 (variance 10.5,
-    /// `|e| <= 21`): the number of ones in 21 bits minus that in 21 others.
+    /// `|e| <= 21`): the number of ones in 42 bits, less 21. That is distributed as the ones of 21
+    /// bits less those of 21 others, since the complement of a uniform bit is uniform.
     pub fn cbd21(&mut self, n: usize) -> Zeroizing<Vec<i8>> {
-        const MASK: u64 = (1 << 21) - 1;
         let mut out = Zeroizing::new(Vec::with_capacity(n));
         let mut bytes = Zeroizing::new([0u8; 6 * 128]);
         let mut words = Zeroizing::new([0u64; 128]);
@@ -224,14 +224,12 @@ impl SecretPrg {
             for (word, six) in words.iter_mut().zip(bytes.chunks_exact(6)) {
                 let mut eight = [0; 8];
                 eight[..6].copy_from_slice(six);
-                let x = u64::from_le_bytes(eight);
-                // 21 bits in each half word.
-                *word = (x & MASK) | ((x >> 21) & MASK) << 32;
+                *word = u64::from_le_bytes(eight) & ((1 << 42) - 1);
             }
             for word in words.iter_mut() {
-                *word = count_half_words(*word);
+                *word = count_ones(*word);
             }
-            out.extend(words[..want].iter().map(|&c| c as i8 - (c >> 32) as i8));
+            out.extend(words[..want].iter().map(|&c| c as i8 - 21));
         }
         out
     }
@@ -278,13 +276,14 @@ impl SecretPrg {
     }
 }
 
-/// The number of ones in each half of a word, by pairwise sums. No table, no branch; loops over it
+/// The number of ones of a word below 2^56, by pairwise sums. No table, no branch; loops over it
 /// vectorise on every processor.
 #[inline]
-fn count_half_words(x: u64) -> u64 {
+fn count_ones(x: u64) -> u64 {
     let x = x - ((x >> 1) & 0x5555_5555_5555_5555);
     let x = (x & 0x3333_3333_3333_3333) + ((x >> 2) & 0x3333_3333_3333_3333);
     let x = (x + (x >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
     let x = x + (x >> 8);
-    (x + (x >> 16)) & 0x0000_003f_0000_003f
+    let x = x + (x >> 16);
+    (x + (x >> 32)) & 0x3f
 }

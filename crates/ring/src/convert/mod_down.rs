@@ -77,7 +77,20 @@ impl ModDown {
     /// # Errors
     /// [`RingError::BasisMismatch`] unless `x` starts with the primes of the source basis.
     pub fn apply(&self, x: &Poly<Ntt>) -> Result<Poly<Ntt>, RingError> {
+        let mut out = Poly::zero(&self.into);
+        self.apply_into(x, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`ModDown::apply`] into a polynomial that is overwritten: saves the allocation.
+    ///
+    /// # Errors
+    /// [`RingError::BasisMismatch`], also if `out` is not over the target basis.
+    pub fn apply_into(&self, x: &Poly<Ntt>, out: &mut Poly<Ntt>) -> Result<(), RingError> {
         self.from.check_prefix_of(x.basis())?;
+        if !self.into.same_as(out.basis()) {
+            return Err(self.into.mismatch(out.basis(), 0));
+        }
         let n = x.n();
         let mut dropped = Vec::with_capacity(self.drop.len() * n);
         for &d in &self.drop {
@@ -87,7 +100,6 @@ impl ModDown {
             let table = &self.from.tables()[self.drop[i]];
             self.from.backend().ntt_inverse(table, limb);
         });
-        let mut out = Poly::zero(&self.into);
         let targets = out.limbs_mut().collect();
         self.converter
             .convert_limbs::<true>(|i| &dropped[i * n..(i + 1) * n], targets);
@@ -97,6 +109,6 @@ impl ModDown {
             b.backend()
                 .sub_scalar_mul(b.modulus(i), limb, x.limb(self.keep[i]), self.neg_p_inv[i]);
         });
-        Ok(out)
+        Ok(())
     }
 }

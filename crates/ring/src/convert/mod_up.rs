@@ -91,9 +91,26 @@ impl ModUp {
     /// # Errors
     /// [`RingError::BasisMismatch`] unless both inputs start with the primes of the level.
     pub fn apply(&self, ntt: &Poly<Ntt>, coeff: &Poly<Coeff>) -> Result<Poly<Ntt>, RingError> {
+        let mut out = Poly::zero(&self.qp);
+        self.apply_into(ntt, coeff, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`ModUp::apply`] into a polynomial that is overwritten: saves the allocation.
+    ///
+    /// # Errors
+    /// [`RingError::BasisMismatch`], also if `out` is not over the target basis.
+    pub fn apply_into(
+        &self,
+        ntt: &Poly<Ntt>,
+        coeff: &Poly<Coeff>,
+        out: &mut Poly<Ntt>,
+    ) -> Result<(), RingError> {
         self.q.check_prefix_of(ntt.basis())?;
         self.q.check_prefix_of(coeff.basis())?;
-        let mut out = Poly::zero(&self.qp);
+        if !self.qp.same_as(out.basis()) {
+            return Err(self.qp.mismatch(out.basis(), 0));
+        }
         let mut targets = Vec::with_capacity(self.converter.to_basis().len());
         for (limb, source) in out.limbs_mut().zip(&self.sources) {
             match source {
@@ -108,6 +125,6 @@ impl ModUp {
                 b.backend().ntt_forward(&b.tables()[i], limb);
             }
         });
-        Ok(out)
+        Ok(())
     }
 }

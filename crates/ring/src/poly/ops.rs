@@ -202,10 +202,21 @@ impl Poly<Ntt> {
     /// # Errors
     /// [`RingError::Length`] if the degrees differ.
     pub fn automorphism(&self, a: &Automorphism) -> Result<Self, RingError> {
-        self.check_automorphism(a)?;
         let mut out = Self::zero(&self.basis);
-        out.each(|b, i, limb| b.backend().permute(limb, self.limb(i), a.perm()));
+        self.automorphism_into(a, &mut out)?;
         Ok(out)
+    }
+
+    /// [`Poly::automorphism`] into a polynomial that is overwritten; takes the limbs of `out`.
+    ///
+    /// # Errors
+    /// [`RingError::Length`]; [`RingError::BasisMismatch`] unless `self` has at least the limbs of
+    /// `out`.
+    pub fn automorphism_into(&self, a: &Automorphism, out: &mut Self) -> Result<(), RingError> {
+        self.check_automorphism(a)?;
+        out.basis.check_prefix_of(&self.basis)?;
+        out.each(|b, i, limb| b.backend().permute(limb, self.limb(i), a.perm()));
+        Ok(())
     }
 
     /// `self += other(X^g)`.

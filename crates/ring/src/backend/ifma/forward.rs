@@ -1,7 +1,8 @@
 //! Forward NTT: Cooley-Tukey butterflies, depth first, eight lanes.
 //!
 //! Blocks larger than the first-level cache are split by one pass of three layers; smaller ones run
-//! two layers to a pass; the last four layers run inside two registers. Values stay below 4q.
+//! two layers to a pass; the last four layers run inside two registers. Values stay below 4q, or,
+//! for primes below 2^46 (`LAZY`), grow by 2q in each layer, up to 35q < 2^52, and are reduced once.
 
 use std::arch::x86_64::*;
 
@@ -43,14 +44,31 @@ impl Twiddles {
     }
 }
 
-/// `(x + w y, x - w y)`: `x`, `y` below 4q, so are the results.
+/// Largest prime size without reductions between layers: (1 + 2 * 17) 2^46 < 2^52.
+const LAZY_BITS: u32 = 46;
+
+/// `(x + w y, x - w y)`. Results are below 4q if the operands are; with `LAZY` they are 2q larger
+/// than `x` at most.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-fn butterfly(k: Lanes, x: &mut __m512i, y: &mut __m512i, f: Factor) {
-    let u = reduce_once(*x, k.two_q);
+fn butterfly<const LAZY: bool>(k: Lanes, x: &mut __m512i, y: &mut __m512i, f: Factor) {
+    let u = if LAZY { *x } else { reduce_once(*x, k.two_q) };
     let v = k.mul_lazy(*y, f);
     *x = _mm512_add_epi64(u, v);
     *y = _mm512_sub_epi64(_mm512_add_epi64(u, k.two_q), v);
+}
+
+/// The full reduction at the end.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+fn finish<const LAZY: bool>(k: Lanes, x: __m512i) -> __m512i {
+    if LAZY {
+        let t = _mm512_madd52hi_epu64(_mm512_setzero_si512(), x, k.one_quotient);
+        let r = _mm512_and_si512(_mm512_madd52lo_epu64(x, t, k.neg_q), k.mask52);
+        k.reduce_2q(r)
+    } else {
+        k.reduce_4q(x)
+    }
 }
 
 /// # Safety
@@ -60,7 +78,13 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
     let k = Lanes::new(table.modulus());
     let t = Twiddles::new(table.forward_twiddles());
     // SAFETY: the whole array is group 0 of the layer with one group.
-    unsafe { block(k, t, a.as_mut_ptr(), a.len(), 1, 0) }
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            block::<true>(k, t, a.as_mut_ptr(), a.len(), 1, 0);
+        } else {
+            block::<false>(k, t, a.as_mut_ptr(), a.len(), 1, 0);
+        }
+    }
 }
 
 /// All layers of group `g` of the layer with `m` groups: `len` words at `p`.
@@ -68,13 +92,20 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
 /// # Safety
 /// `p` has `len` words, a power of two, at least 16; `m * len = N`, `g < m`.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn block(k: Lanes, t: Twiddles, p: *mut u64, len: usize, m: usize, g: usize) {
+unsafe fn block<const LAZY: bool>(
+    k: Lanes,
+    t: Twiddles,
+    p: *mut u64,
+    len: usize,
+    m: usize,
+    g: usize,
+) {
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
         if len > CACHE_BLOCK {
-            radix8(k, t, p, len / 8, m + g);
+            radix8::<LAZY>(k, t, p, len / 8, m + g);
             for s in 0..8 {
-                block(k, t, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
+                block::<LAZY>(k, t, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
             }
             return;
         }
@@ -82,7 +113,7 @@ unsafe fn block(k: Lanes, t: Twiddles, p: *mut u64, len: usize, m: usize, g: usi
         let mut layers = len.trailing_zeros() - 4;
         let (mut len, mut index, mut groups) = (len, m + g, 1);
         if layers % 2 == 1 {
-            radix2(k, t, p, len / 2, index);
+            radix2::<LAZY>(k, t, p, len / 2, index);
             len /= 2;
             groups *= 2;
             index *= 2;
@@ -90,14 +121,14 @@ unsafe fn block(k: Lanes, t: Twiddles, p: *mut u64, len: usize, m: usize, g: usi
         }
         while layers > 0 {
             for s in 0..groups {
-                radix4(k, t, p.add(s * len), len / 4, index + s);
+                radix4::<LAZY>(k, t, p.add(s * len), len / 4, index + s);
             }
             len /= 4;
             groups *= 4;
             index *= 4;
             layers -= 2;
         }
-        last_four(k, t, p, groups, index);
+        last_four::<LAZY>(k, t, p, groups, index);
     }
 }
 
@@ -107,14 +138,14 @@ unsafe fn block(k: Lanes, t: Twiddles, p: *mut u64, len: usize, m: usize, g: usi
 /// `step` is a multiple of 8, `i < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix2(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix2<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
     // SAFETY: offsets are below 2 * step.
     unsafe {
         let f = t.splat(i);
         for j in (0..step).step_by(8) {
             let (p0, p1) = (p.add(j), p.add(j + step));
             let (mut x, mut y) = (load(p0), load(p1));
-            butterfly(k, &mut x, &mut y, f);
+            butterfly::<LAZY>(k, &mut x, &mut y, f);
             store(p0, x);
             store(p1, y);
         }
@@ -127,7 +158,7 @@ unsafe fn radix2(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
 /// `step` is a multiple of 8, `2i + 1 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix4(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix4<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
     // SAFETY: offsets are below 4 * step.
     unsafe {
         let (f0, f1, f2) = (t.splat(i), t.splat(2 * i), t.splat(2 * i + 1));
@@ -135,10 +166,10 @@ unsafe fn radix4(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
             let (mut a, mut b, mut c, mut d) = (load(p0), load(p1), load(p2), load(p3));
-            butterfly(k, &mut a, &mut c, f0);
-            butterfly(k, &mut b, &mut d, f0);
-            butterfly(k, &mut a, &mut b, f1);
-            butterfly(k, &mut c, &mut d, f2);
+            butterfly::<LAZY>(k, &mut a, &mut c, f0);
+            butterfly::<LAZY>(k, &mut b, &mut d, f0);
+            butterfly::<LAZY>(k, &mut a, &mut b, f1);
+            butterfly::<LAZY>(k, &mut c, &mut d, f2);
             store(p0, a);
             store(p1, b);
             store(p2, c);
@@ -153,7 +184,7 @@ unsafe fn radix4(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
 /// `step` is a multiple of 8, `4i + 3 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix8(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix8<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
     // SAFETY: offsets are below 8 * step.
     unsafe {
         let f1 = t.splat(i);
@@ -168,18 +199,18 @@ unsafe fn radix8(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
             let at = |s: usize| p.add(j + s * step);
             let (mut a, mut b, mut c, mut d) = (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
             let (mut e, mut f, mut g, mut h) = (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
-            butterfly(k, &mut a, &mut e, f1);
-            butterfly(k, &mut b, &mut f, f1);
-            butterfly(k, &mut c, &mut g, f1);
-            butterfly(k, &mut d, &mut h, f1);
-            butterfly(k, &mut a, &mut c, f2[0]);
-            butterfly(k, &mut b, &mut d, f2[0]);
-            butterfly(k, &mut e, &mut g, f2[1]);
-            butterfly(k, &mut f, &mut h, f2[1]);
-            butterfly(k, &mut a, &mut b, f3[0]);
-            butterfly(k, &mut c, &mut d, f3[1]);
-            butterfly(k, &mut e, &mut f, f3[2]);
-            butterfly(k, &mut g, &mut h, f3[3]);
+            butterfly::<LAZY>(k, &mut a, &mut e, f1);
+            butterfly::<LAZY>(k, &mut b, &mut f, f1);
+            butterfly::<LAZY>(k, &mut c, &mut g, f1);
+            butterfly::<LAZY>(k, &mut d, &mut h, f1);
+            butterfly::<LAZY>(k, &mut a, &mut c, f2[0]);
+            butterfly::<LAZY>(k, &mut b, &mut d, f2[0]);
+            butterfly::<LAZY>(k, &mut e, &mut g, f2[1]);
+            butterfly::<LAZY>(k, &mut f, &mut h, f2[1]);
+            butterfly::<LAZY>(k, &mut a, &mut b, f3[0]);
+            butterfly::<LAZY>(k, &mut c, &mut d, f3[1]);
+            butterfly::<LAZY>(k, &mut e, &mut f, f3[2]);
+            butterfly::<LAZY>(k, &mut g, &mut h, f3[3]);
             store(at(0), a);
             store(at(1), b);
             store(at(2), c);
@@ -199,7 +230,7 @@ unsafe fn radix8(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
 /// `p` has `16 * groups` words; `8 (i + groups) <= N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn last_four(k: Lanes, t: Twiddles, p: *mut u64, groups: usize, i: usize) {
+unsafe fn last_four<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, groups: usize, i: usize) {
     // Twiddles to lanes: two, each four times; four, each twice.
     let quads = _mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1);
     let pairs = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
@@ -214,7 +245,7 @@ unsafe fn last_four(k: Lanes, t: Twiddles, p: *mut u64, groups: usize, i: usize)
         unsafe {
             let (p0, p1) = (p.add(16 * s), p.add(16 * s + 8));
             let (mut x, mut y) = (load(p0), load(p1));
-            butterfly(k, &mut x, &mut y, t.splat(g));
+            butterfly::<LAZY>(k, &mut x, &mut y, t.splat(g));
             // Distance 4.
             let (mut a, mut b) = (
                 _mm512_shuffle_i64x2::<0x44>(x, y),
@@ -224,7 +255,7 @@ unsafe fn last_four(k: Lanes, t: Twiddles, p: *mut u64, groups: usize, i: usize)
                 w: spread2(t.w.add(2 * g), quads),
                 quotient: spread2(t.quotient.add(2 * g), quads),
             };
-            butterfly(k, &mut a, &mut b, f);
+            butterfly::<LAZY>(k, &mut a, &mut b, f);
             // Distance 2.
             let (mut x, mut y) = (
                 _mm512_permutex2var_epi64(a, first, b),
@@ -234,15 +265,15 @@ unsafe fn last_four(k: Lanes, t: Twiddles, p: *mut u64, groups: usize, i: usize)
                 w: spread4(t.w.add(4 * g), pairs),
                 quotient: spread4(t.quotient.add(4 * g), pairs),
             };
-            butterfly(k, &mut x, &mut y, f);
+            butterfly::<LAZY>(k, &mut x, &mut y, f);
             // Distance 1.
             let (mut a, mut b) = (_mm512_unpacklo_epi64(x, y), _mm512_unpackhi_epi64(x, y));
             let f = Factor {
                 w: load(t.w.add(8 * g)),
                 quotient: load(t.quotient.add(8 * g)),
             };
-            butterfly(k, &mut a, &mut b, f);
-            let (a, b) = (k.reduce_4q(a), k.reduce_4q(b));
+            butterfly::<LAZY>(k, &mut a, &mut b, f);
+            let (a, b) = (finish::<LAZY>(k, a), finish::<LAZY>(k, b));
             store(p0, _mm512_permutex2var_epi64(a, low, b));
             store(p1, _mm512_permutex2var_epi64(a, high, b));
         }

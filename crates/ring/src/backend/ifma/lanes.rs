@@ -12,6 +12,8 @@ pub(super) struct Lanes {
     /// 2^52 - q: adding `t * neg_q` subtracts `t * q` modulo 2^52.
     pub neg_q: __m512i,
     pub mask52: __m512i,
+    /// floor(2^52 / q), the quotient of the factor 1.
+    pub one_quotient: __m512i,
 }
 
 /// Constants of the reduction of two-word products.
@@ -20,8 +22,6 @@ pub(super) struct WideLanes {
     /// 2^52 mod q and its 52-bit Shoup quotient.
     pub two52: __m512i,
     pub two52_quotient: __m512i,
-    /// floor(2^52 / q).
-    pub one_quotient: __m512i,
 }
 
 /// A twiddle factor and its 52-bit quotient.
@@ -75,6 +75,7 @@ impl Lanes {
             two_q: splat(m.value() << 1),
             neg_q: splat((1 << 52) - m.value()),
             mask52: splat((1 << 52) - 1),
+            one_quotient: splat(m.one_quotient() >> 12),
         }
     }
 
@@ -111,7 +112,6 @@ impl WideLanes {
         Self {
             two52: splat(two52.value),
             two52_quotient: splat(two52.quotient >> 12),
-            one_quotient: splat(m.one_quotient() >> 12),
         }
     }
 
@@ -132,7 +132,7 @@ impl WideLanes {
         let zero = _mm512_setzero_si512();
         // hi * (2^52 mod q) and lo * 1, each reduced to [0, 2q) by its quotient; one subtraction.
         let t = _mm512_madd52hi_epu64(zero, hi, self.two52_quotient);
-        let t = _mm512_madd52hi_epu64(t, lo, self.one_quotient);
+        let t = _mm512_madd52hi_epu64(t, lo, k.one_quotient);
         let s = _mm512_madd52lo_epu64(lo, hi, self.two52);
         let r = _mm512_madd52lo_epu64(s, t, k.neg_q);
         k.reduce_4q(_mm512_and_si512(r, k.mask52))
