@@ -21,7 +21,7 @@ pub(crate) fn receive(
     let n = choices.len();
     let cots = session.take_receiver(n)?;
     session.send(&pack_bits(n, |j| choices[j] ^ cots.r[j]))?;
-    let hash = session.receiver_hash();
+    let hash = session.hash();
     let mut out: Vec<u64> = cots
         .t
         .par_iter()

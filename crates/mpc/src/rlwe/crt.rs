@@ -6,9 +6,15 @@
 //! radix (Garner); one OT of a word resolves `w`.
 
 use cipherloom_ring::{Modulus, Shoup};
+use rayon::prelude::*;
 
 use crate::rlwe::ring_error;
 use crate::MpcError;
+
+/// Most plaintext primes.
+pub const MAX_PRIMES: usize = 4;
+/// Elements below which work is not split over threads.
+const GRAIN: usize = 4096;
 
 /// Mixed-radix constants for an ordered list of primes.
 #[derive(Debug, Clone)]
@@ -17,7 +23,7 @@ pub struct CrtToWord {
     /// Row `j`: `t_i^-1 mod t_j` for `i < j`.
     inverses: Vec<Vec<Shoup>>,
     /// Digits of `(T + 1) / 2`.
-    half: Vec<u64>,
+    half: [u64; MAX_PRIMES],
     /// `T mod 2^64`.
     t_word: u64,
 }
@@ -41,12 +47,15 @@ impl CrtToWord {
     /// Constants for distinct odd primes.
     ///
     /// # Errors
-    /// `Format` for an empty list; `Ring` when two primes are equal.
+    /// `Format` for an empty list or more than 4 primes; `Ring` when two primes are equal.
     pub fn new(primes: &[Modulus]) -> Result<Self, MpcError> {
-        if primes.is_empty() {
+        if primes.is_empty() || primes.len() > MAX_PRIMES {
             return Err(MpcError::Format {
                 op: "CRT lift",
-                detail: "needs at least one plaintext prime".into(),
+                detail: format!(
+                    "{} plaintext primes; 1 to {MAX_PRIMES} are supported",
+                    primes.len()
+                ),
             });
         }
         let err = ring_error("CRT lift");
@@ -62,7 +71,7 @@ impl CrtToWord {
         let mut crt = Self {
             primes: primes.to_vec(),
             inverses,
-            half: vec![],
+            half: [0; MAX_PRIMES],
             t_word: primes.iter().fold(1, |a, m| a.wrapping_mul(m.value())),
         };
         // (T + 1) / 2 is the inverse of 2 modulo every prime.
@@ -87,14 +96,14 @@ impl CrtToWord {
     }
 
     /// Mixed-radix digits `d_j < t_j` of the integer in `[0, T)` with the given residues.
-    fn digits(&self, residue: impl Fn(usize) -> u64) -> Vec<u64> {
-        let mut d: Vec<u64> = Vec::with_capacity(self.primes.len());
+    fn digits(&self, residue: impl Fn(usize) -> u64) -> [u64; MAX_PRIMES] {
+        let mut d = [0; MAX_PRIMES];
         for (j, m) in self.primes.iter().enumerate() {
             let mut x = residue(j);
-            for (i, inv) in self.inverses[j].iter().enumerate() {
-                x = m.mul_shoup(m.sub(x, m.reduce(d[i])), *inv);
+            for (digit, inv) in d.iter().zip(&self.inverses[j]) {
+                x = m.mul_shoup(m.sub(x, m.reduce(*digit)), *inv);
             }
-            d.push(x);
+            d[j] = x;
         }
         d
     }
@@ -112,31 +121,26 @@ impl CrtToWord {
                 right: self.primes.len(),
             });
         }
-        let k = self.primes.len();
-        let mut words = Vec::with_capacity(n);
-        let mut upper = Vec::with_capacity(n);
-        let mut d = vec![0u64; k];
-        for e in 0..n {
-            for (j, m) in self.primes.iter().enumerate() {
-                let mut x = residues[j][e];
-                for (i, inv) in self.inverses[j].iter().enumerate() {
-                    x = m.mul_shoup(m.sub(x, m.reduce(d[i])), *inv);
-                }
-                d[j] = x;
-            }
-            let mut word = 0u64;
-            let mut borrow = 0u64;
-            for j in 0..k {
-                // Digits are below 2^50: the sign bit of the difference is the borrow.
-                borrow = d[j].wrapping_sub(self.half[j]).wrapping_sub(borrow) >> 63;
-                let (jr, m) = (k - 1 - j, &self.primes[k - 1 - j]);
-                word = word.wrapping_mul(m.value()).wrapping_add(d[jr]);
-            }
-            words.push(word);
-            upper.push((borrow ^ 1) as u8);
-        }
-        zeroize::Zeroize::zeroize(&mut d);
+        let (words, upper) = (0..n)
+            .into_par_iter()
+            .with_min_len(GRAIN)
+            .map(|e| self.lift_one(|j| residues[j][e]))
+            .unzip();
         Ok(HalfLift { words, upper })
+    }
+
+    fn lift_one(&self, residue: impl Fn(usize) -> u64) -> (u64, u8) {
+        let k = self.primes.len();
+        let d = self.digits(residue);
+        let (mut word, mut borrow) = (0u64, 0u64);
+        for j in 0..k {
+            // Digits are below 2^50: the sign bit of the difference is the borrow.
+            borrow = d[j].wrapping_sub(self.half[j]).wrapping_sub(borrow) >> 63;
+            word = word
+                .wrapping_mul(self.primes[k - 1 - j].value())
+                .wrapping_add(d[k - 1 - j]);
+        }
+        (word, (borrow ^ 1) as u8)
     }
 }
 

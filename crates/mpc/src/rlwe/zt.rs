@@ -290,7 +290,7 @@ impl<S: SlotSums> ZtProducts<S> {
     /// # Errors
     /// `Length` when `k` does not divide the length; `Format` when the bound exceeds `t / 4`.
     pub fn sum_groups(&self, a: &ZtShares, k: usize) -> Result<ZtShares, MpcError> {
-        if k == 0 || a.len() % k != 0 {
+        if k == 0 || !a.len().is_multiple_of(k) {
             return Err(MpcError::Length {
                 op: "sum groups modulo t",
                 left: a.len(),
