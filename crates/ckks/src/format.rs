@@ -325,3 +325,61 @@ impl Ciphertext {
         Ok(Self::raw(parts, scale, params.digest()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fixed polynomials, keys and seeds: any change of an encoding must raise `FORMAT_VERSION`.
+    #[test]
+    fn the_format_is_frozen() {
+        let chain = cipherloom_testkit::INSECURE_TOY_9()
+            .insecure_build()
+            .unwrap();
+        let params = CkksParameters::insecure_for_tests(chain).unwrap();
+        let poly = |basis: &Basis, tag: i64| {
+            let v: Vec<i64> = (0..512)
+                .map(|i| (i * i * 7_919 + tag) * 1_000_003)
+                .collect();
+            Poly::from_i64(basis, &v).unwrap().into_ntt()
+        };
+        let digest = params.digest();
+        let top = params.basis(4).unwrap();
+        let key_basis = params.key_basis(2).unwrap();
+        let public = PublicKey {
+            b: poly(&top, 1),
+            a: poly(&top, 2),
+            seed: PublicSeed([1; 32]),
+            digest,
+        };
+        let digits = (0..2)
+            .map(|d| KeyDigit {
+                b: poly(&key_basis, 3 + d),
+                a: poly(&key_basis, 0),
+                seed: PublicSeed([d as u8; 32]),
+            })
+            .collect();
+        let key = EvaluationKey::assemble(&params, KeyPurpose::Galois(5), 2, digits).unwrap();
+        let scale = params.scale(2);
+        let low = params.basis(2).unwrap();
+        let seeded = SeededCiphertext::raw(poly(&low, 9), PublicSeed([3; 32]), scale, digest);
+        let ct = Ciphertext::raw(vec![poly(&low, 5), poly(&low, 6)], scale, digest);
+        let hash = |b: Vec<u8>| blake3::hash(&b).to_hex()[..16].to_string();
+        let got = [
+            hash(public.to_bytes()),
+            hash(key.to_bytes()),
+            hash(seeded.to_bytes()),
+            hash(ct.to_bytes()),
+            digest.to_string(),
+        ];
+        assert_eq!(got, GOLDEN);
+    }
+
+    const GOLDEN: [&str; 5] = [
+        "27ff64124801ffbb",
+        "92148d5600765290",
+        "fb9c090da44809b9",
+        "fb97b4aab62835fa",
+        "878a26a48164998c",
+    ];
+}

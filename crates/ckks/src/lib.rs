@@ -12,6 +12,39 @@
 //! (see `cipherloom_spec::chain`); nothing is adjusted silently. A product multiplies the scales, a
 //! rescale divides by `q_l` and goes to level `l - 1`.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use cipherloom_ckks::*;
+//! use cipherloom_spec::CkksLiteral;
+//!
+//! # fn main() -> Result<(), CkksError> {
+//! let literal = CkksLiteral { log_n: 13, q_bits: vec![50, 50, 40], p_bits: vec![50], log_scale: 40, dnum: 3 };
+//! let params = CkksParameters::new(literal.check()?)?;
+//! let top = params.top_level();
+//!
+//! // Client: keys and an encryption of its values.
+//! let keygen = KeyGenerator::from_os(&params)?;
+//! let secret = Arc::new(keygen.secret_key()?);
+//! let relin = keygen.relinearization_key(&secret, top)?.to_bytes();
+//! let rotate = keygen.rotation_key(&secret, 1, top)?.to_bytes();
+//! let encoder = Encoder::new(&params);
+//! let plain = encoder.encode_real(&[1.5, -2.0, 3.0], top, params.scale(top))?;
+//! let sent = SecretEncryptor::new(&params, secret.clone())?.encrypt(&plain)?.to_bytes();
+//!
+//! // Server: x -> rotate(x, 1) * x.
+//! let mut keys = EvaluationKeys::new(&params);
+//! keys.insert(EvaluationKey::from_bytes(&params, &relin)?)?;
+//! keys.insert(EvaluationKey::from_bytes(&params, &rotate)?)?;
+//! let evaluator = Evaluator::new(&params, keys)?;
+//! let x = SeededCiphertext::from_bytes(&params, &sent)?.expand(&params)?;
+//! let y = evaluator.mul_relin_rescale(&evaluator.rotate(&x, 1)?, &x)?;
+//!
+//! // Client.
+//! let values = encoder.decode_real(&Decryptor::new(&params, secret)?.decrypt(&y)?)?;
+//! assert!((values[0] + 3.0).abs() < 1e-6 && (values[1] + 6.0).abs() < 1e-6);
+//! # Ok(()) }
+//! ```
+//!
 //! Key switching is hybrid (Han, Ki 2019, ePrint 2019/688): digits of `alpha` consecutive primes, special modulus P.
 
 pub mod ciphertext;

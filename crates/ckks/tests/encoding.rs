@@ -1,5 +1,8 @@
 //! The encoder against the definition of the slots.
 
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used)]
+
 use cipherloom_ckks::{CkksParameters, Complex64, Encoder};
 use cipherloom_ring::CrtLift;
 use cipherloom_spec::Scale;

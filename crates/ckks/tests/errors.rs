@@ -1,5 +1,8 @@
 //! Mismatches are typed errors that name both sides.
 
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used)]
+
 use cipherloom_ckks::{
     Ciphertext, CkksError, CkksParameters, Complex64, Encoder, EvaluationKeys, Evaluator,
 };

@@ -1,5 +1,8 @@
 //! Key switching against big integers.
 
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used)]
+
 use cipherloom_ckks::{Ciphertext, KeyPurpose};
 use cipherloom_ring::{Basis, Coeff, Ntt, Poly};
 use cipherloom_testkit::fixture::test_values;

@@ -1,5 +1,8 @@
 //! Every operation against plain complex arithmetic.
 
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used)]
+
 use cipherloom_ckks::{Complex64, KeyPurpose};
 use cipherloom_spec::{CkksLiteral, Scale};
 use cipherloom_testkit::fixture::{max_error, test_values};

@@ -1,5 +1,8 @@
 //! Encodings: exact sizes, round trips, and corruptions that must be typed errors.
 
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used)]
+
 use cipherloom_ckks::{size, Ciphertext, CkksError, EvaluationKey, PublicKey, SeededCiphertext};
 use cipherloom_testkit::fixture::test_values;
 use cipherloom_testkit::*;
@@ -274,26 +277,3 @@ fn fields_out_of_range_are_named() {
         Err(CkksError::Length { .. })
     ));
 }
-
-#[test]
-fn the_format_is_frozen() {
-    // A change of any byte of an encoding must raise FORMAT_VERSION: the digests of deterministic objects.
-    let o = objects();
-    let digest = |b: &[u8]| blake3::hash(b).to_hex()[..16].to_string();
-    let got = [
-        digest(&o.public_key),
-        digest(&o.relin),
-        digest(&o.galois),
-        digest(&o.seeded),
-        digest(&o.ciphertext),
-    ];
-    assert_eq!(got, GOLDEN);
-}
-
-const GOLDEN: [&str; 5] = [
-    "097a184f3b638a84",
-    "c2f39422bf708246",
-    "6325df84293d4c2c",
-    "e4f0b79dbcb18b48",
-    "c95d37480b67bacb",
-];

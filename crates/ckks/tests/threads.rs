@@ -1,5 +1,8 @@
 //! Threads share one evaluator and get what one thread gets, bit for bit.
 
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used)]
+
 use cipherloom_ckks::{Ciphertext, Encryptor, Evaluator, SecretEncryptor};
 use cipherloom_testkit::fixture::test_values;
 use cipherloom_testkit::*;
