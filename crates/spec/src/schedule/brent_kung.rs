@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     /// The in-place form of protocols 3.2: pairs (target, source).
-    fn in_place(len: usize) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
+    fn in_place(len: usize) -> [Vec<(usize, usize)>; 2] {
         let (mut up, mut down) = (vec![], vec![]);
         let mut d = 1;
         while d < len {
@@ -73,13 +73,13 @@ mod tests {
             down.extend((3 * d - 1..len).step_by(2 * d).map(|k| (k, k - d)));
             d /= 2;
         }
-        (up, down)
+        [up, down]
     }
 
     #[test]
     fn streaming_order_has_the_same_compositions_as_the_sweeps() {
         for len in 1..70 {
-            let (mut up, mut down) = in_place(len);
+            let [mut up, mut down] = in_place(len);
             up.sort_unstable();
             down.sort_unstable();
             let mut got_up: Vec<_> = (0..len)
