@@ -163,20 +163,21 @@ fn switched_ciphertexts_decrypt_to_the_exact_image_up_to_small_noise() {
     }
 }
 
+fn deviation(values: &[BigInt]) -> f64 {
+    let sum: f64 = values
+        .iter()
+        .map(|v| (i64::try_from(v).unwrap() as f64).powi(2))
+        .sum();
+    (sum / values.len() as f64).sqrt()
+}
+
 /// Fresh noise has the variance of its formula.
 #[test]
 fn fresh_noise_has_the_predicted_size() {
     let f = CkksFixture::insecure(INSECURE_TOY_11(), &[]);
     let p = &f.params;
     let zero = f.encoder.encode(&[], 3, p.scale(3)).unwrap();
-    let deviation = |ct: &Ciphertext| {
-        let c = lift(&f.decryptor.decrypt_coeffs(ct).unwrap());
-        let sum: f64 = c
-            .iter()
-            .map(|v| (i64::try_from(v).unwrap() as f64).powi(2))
-            .sum();
-        (sum / c.len() as f64).sqrt()
-    };
+    let of = |ct: &Ciphertext| deviation(&lift(&f.decryptor.decrypt_coeffs(ct).unwrap()));
     // Secret key: e alone, variance 10.5.
     let fresh = f
         .secret_encryptor
@@ -184,10 +185,85 @@ fn fresh_noise_has_the_predicted_size() {
         .unwrap()
         .expand(p)
         .unwrap();
-    let d = deviation(&fresh);
+    let d = of(&fresh);
     assert!((d - 10.5f64.sqrt()).abs() < 0.3, "{d}");
     // Public key: v e + e0 + e1 s, variance 10.5 (4N/3 + 1).
     let want = (10.5 * (4.0 * p.n() as f64 / 3.0 + 1.0)).sqrt();
-    let d = deviation(&f.encryptor.encrypt(&zero).unwrap());
+    let d = of(&f.encryptor.encrypt(&zero).unwrap());
     assert!((d / want - 1.0).abs() < 0.15, "{d} against {want}");
+}
+
+/// Rescale and key switching add noise of the stated size, also where a digit is as large as P.
+#[test]
+fn rescale_and_key_switch_noise_have_the_predicted_size() {
+    // Digit 0 is 50 + 50 bits, P as well.
+    let mut tight = INSECURE_TOY_11();
+    tight.q_bits.truncate(4);
+    tight.p_bits.truncate(2);
+    tight.dnum = 2;
+    for literal in [INSECURE_TOY_11(), tight] {
+        let f = CkksFixture::insecure(literal, &[1]);
+        let (p, ev) = (&f.params, &f.evaluator);
+        let n = p.n() as f64;
+        let chain = p.chain();
+        let rounding = ((1.0 + 2.0 * n / 3.0) / 12.0).sqrt();
+        let level = p.top_level();
+        let ct = f.encrypt(&test_values(p.slots(), 5), level);
+        let m = f.decryptor.decrypt_ntt(&ct).unwrap();
+
+        let a = cipherloom_ring::Automorphism::new(p.n(), 5).unwrap();
+        let mut e = f
+            .decryptor
+            .decrypt_ntt(&ev.rotate(&ct, 1).unwrap())
+            .unwrap();
+        e.sub_assign(&m.automorphism(&a).unwrap()).unwrap();
+        let key: f64 = chain
+            .digits(level)
+            .into_iter()
+            .map(|d| {
+                let log_d: f64 = chain.q()[d].iter().map(|&q| (q as f64).log2()).sum();
+                (2.0 * (log_d - chain.log_p())).exp2() * 10.5 * n / 12.0
+            })
+            .sum();
+        let want = (rounding * rounding + key).sqrt();
+        let got = deviation(&lift(&e.into_coeff()));
+        assert!(
+            (got / want - 1.0).abs() < 0.2,
+            "key switch: {got} against {want}"
+        );
+
+        // q (rescaled) - original, over q: the part that rescaling rounded away.
+        let q = chain.q()[level];
+        let small = f
+            .decryptor
+            .decrypt_coeffs(&ev.rescale(&ct).unwrap())
+            .unwrap();
+        let e: Vec<BigInt> = lift(&small)
+            .into_iter()
+            .zip(lift(&m.clone().into_coeff()))
+            .map(|(r, x)| r * q - x)
+            .collect();
+        let sum: f64 = e
+            .iter()
+            .map(|v| (i128::try_from(v).unwrap() as f64 / q as f64).powi(2))
+            .sum();
+        let got = (sum / n).sqrt();
+        assert!(
+            (got / rounding - 1.0).abs() < 0.2,
+            "rescale: {got} against {rounding}"
+        );
+    }
+}
+
+/// Rescaling gives the bits of the ring's own division.
+#[test]
+fn rescale_equals_the_division_of_the_ring() {
+    let f = CkksFixture::insecure(INSECURE_TOY_10(), &[]);
+    let ct = f.encrypt(&test_values(f.params.slots(), 5), f.params.top_level());
+    let out = f.evaluator.rescale(&ct).unwrap();
+    for (got, part) in out.parts().iter().zip(ct.parts()) {
+        let mut want = part.clone();
+        want.rescale().unwrap();
+        assert_eq!(*got, want);
+    }
 }

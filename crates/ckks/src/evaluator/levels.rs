@@ -18,8 +18,7 @@ impl Evaluator {
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         self.check_ct(a)?;
         self.check_rescale("rescale", a.level())?;
-        let mut out = self.copy(a);
-        self.rescale_in_place(&mut out)?;
+        let out = self.rescaled(a)?;
         self.counter.rescale();
         Ok(out)
     }
@@ -33,13 +32,10 @@ impl Evaluator {
     }
 
     /// Not counted; the caller has checked the level.
-    pub(super) fn rescale_in_place(&self, a: &mut Ciphertext) -> Result<(), CkksError> {
+    pub(super) fn rescaled(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         let q = self.params.chain().q()[a.level()];
-        for part in a.parts_mut() {
-            part.rescale()?;
-        }
-        a.set_scale(a.scale().rescaled(q));
-        Ok(())
+        let parts = self.params.tables().rescale(a.parts(), &self.pool)?;
+        Ok(self.made(parts, a.scale().rescaled(q)))
     }
 
     /// Drops primes: the same value and scale at a lower level. Free. The scale stays, so the result has the
@@ -102,14 +98,17 @@ impl Evaluator {
                 })
             }
         };
-        let mut out = self.drop_level(a, level + 1)?;
-        for part in out.parts_mut() {
+        let mut low = a
+            .parts()
+            .iter()
+            .map(|p| p.prefix(level + 2))
+            .collect::<Result<Vec<_>, _>>()?;
+        for part in &mut low {
             part.mul_scalar_assign(constant);
         }
-        self.rescale_in_place(&mut out)?;
-        out.set_scale(want);
+        let parts = self.params.tables().rescale(&low, &self.pool)?;
         self.counter.align();
-        Ok(out)
+        Ok(self.made(parts, want))
     }
 }
 

@@ -82,8 +82,7 @@ impl Evaluator {
             self.check_ct(a)?;
             self.check_rescale("mul_plain_accumulate", a.level())?;
         }
-        let mut sum = self.mul_plain_sum(terms)?;
-        self.rescale_in_place(&mut sum)?;
+        let sum = self.rescaled(&self.mul_plain_sum(terms)?)?;
         self.counter.rescale();
         Ok(sum)
     }

@@ -9,6 +9,7 @@
 
 mod convert;
 mod divide;
+mod rescale;
 
 use cipherloom_ring::{Basis, Modulus, Ntt, Poly, Shoup};
 use cipherloom_spec::CkksChain;
@@ -34,6 +35,8 @@ pub(crate) struct KeySwitchTables {
     down: Divisor,
     /// Entry l: from P and q_l to q_0 ... q_(l-1), and minus the inverse of their product.
     down_rescale: Vec<Divisor>,
+    /// Entry l: from q_l to q_0 ... q_(l-1), and -1/q_l modulo each.
+    rescale: Vec<Divisor>,
     /// P modulo each q.
     p_mod_q: Vec<Shoup>,
 }
@@ -102,6 +105,9 @@ impl KeySwitchTables {
                 Divisor::new(from, &q_moduli[..level])
             })
             .collect::<Result<_, _>>()?;
+        let rescale = (0..q_moduli.len())
+            .map(|level| Divisor::new(vec![q_moduli[level]], &q_moduli[..level]))
+            .collect::<Result<_, _>>()?;
         let p_mod_q = q_moduli
             .iter()
             .map(|m| {
@@ -119,6 +125,7 @@ impl KeySwitchTables {
             raise,
             down: Divisor::new(p_moduli, &q_moduli)?,
             down_rescale,
+            rescale,
             p_mod_q,
         })
     }
