@@ -6,8 +6,9 @@
 //! ephemeral secrets, and a mask `r` uniform modulo the ciphertext modulus, so that `c_0` (hence the decrypted
 //! polynomial, noise included) is uniform. The view is simulated by uniform polynomials; no noise flooding is needed.
 //!
-//! [`Exported`] has no other constructor, and it is the only type that the channel takes for a ciphertext from server
-//! to client. Call it after the *last* operation, packing and modulus switch included.
+//! [`Exported`] has no other constructor, and it is the only type whose ciphertexts are sent to their key's owner; the
+//! same holds for the client's answers under a key of the server (R3). Call it after the *last* operation, packing and
+//! modulus switch included.
 
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_ring::{Basis, Coeff, Ntt, Poly, RingError, SecretPoly, SecretPrg};
