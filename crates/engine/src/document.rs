@@ -11,12 +11,9 @@ use cipherloom_model::{Encoded, Mamba2, ModelError};
 pub fn client_input(model: &Mamba2, text: &Encoded) -> Result<ClientInput, EngineError> {
     let table = &model.embeddings;
     let mut embedded = Vec::with_capacity(text.ids.len() * table.cols);
-    for &id in &text.ids {
+    for (position, &id) in text.ids.iter().enumerate() {
         if id as usize >= table.rows {
-            return Err(ModelError::TokenId {
-                id,
-                vocab: table.rows,
-            }
+            return Err(ModelError::TokenId { id, position, vocab: table.rows }
             .into());
         }
         embedded.extend_from_slice(table.row(id as usize));

@@ -80,6 +80,15 @@ pub enum EngineError {
         /// System message.
         detail: String,
     },
+    /// An unknown link profile.
+    #[error("network {name:?} is not known; use none, lan, wan1, wan2 or wan3")]
+    Network {
+        /// Given name.
+        name: String,
+    },
+    /// The system gave no randomness.
+    #[error("no randomness from the operating system: {0}")]
+    Entropy(String),
     /// The other process of a demo failed.
     #[error("the {party} process failed: {detail}")]
     Process {
@@ -108,6 +117,8 @@ impl EngineError {
             Self::Tensor { .. } => 11,
             Self::File { .. } => 12,
             Self::Process { .. } => 13,
+            Self::Network { .. } => 14,
+            Self::Entropy(_) => 15,
         }
     }
 

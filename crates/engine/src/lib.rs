@@ -11,6 +11,7 @@ pub mod error;
 pub mod face;
 pub mod handshake;
 pub mod keys;
+pub mod link;
 pub mod maps;
 pub mod report;
 pub mod server;
@@ -25,3 +26,5 @@ pub use session::{
     SessionOptions,
 };
 pub use weights::ServerWeights;
+
+pub use cipherloom_ring::SecretSeed;

@@ -166,11 +166,26 @@ pub fn calibrate_folder(
     ranges: Option<&Path>,
     options: &CalibrateOptions,
 ) -> Result<Calibration, ModelError> {
+    calibrate_documents(dir, data, ranges, None, options)
+}
+
+/// As [`calibrate_folder`], at `length` tokens; `None` for the model's own `max_length`.
+///
+/// # Errors
+/// As [`calibrate_folder`].
+pub fn calibrate_documents(
+    dir: &Path,
+    data: &Path,
+    ranges: Option<&Path>,
+    length: Option<usize>,
+    options: &CalibrateOptions,
+) -> Result<Calibration, ModelError> {
     let model = Mamba2::load(dir)?;
     let tokenizer = Tokenizer::load(dir, &model.config)?;
+    let length = length.unwrap_or(model.config.max_length);
     let documents = Document::read_all(data, None)?
         .iter()
-        .map(|d| tokenizer.encode(&d.text, model.config.max_length, Truncation::Allow))
+        .map(|d| tokenizer.encode(&d.text, length, Truncation::Allow))
         .collect::<Result<Vec<_>, _>>()?;
     let mut options = options.clone();
     options.name = file_name(data);

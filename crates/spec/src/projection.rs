@@ -41,13 +41,13 @@ impl TokenLayout {
                 "{rows} rows and {slots} slots must be powers of two, rows at most slots"
             ));
         }
-        if tokens == 0 || tokens % rows != 0 {
+        if tokens == 0 || !tokens.is_multiple_of(rows) {
             return bad(format!(
                 "{tokens} tokens are not a positive multiple of {rows} rows"
             ));
         }
         let tiles = tokens / rows;
-        if tiles > 1 && tiles % 2 != 0 {
+        if tiles > 1 && !tiles.is_multiple_of(2) {
             return bad(format!(
                 "{tiles} tiles cannot be paired; use one tile or an even number"
             ));

@@ -1,0 +1,132 @@
+//! `audit`: documents exactly, with the surrogate and encrypted, side by side.
+
+use crate::args::AuditArgs;
+use crate::error::CliError;
+use crate::format::seconds;
+use crate::pair::{classify, max_diff, prepare, ServerProcess};
+use crate::progress::Progress;
+use crate::shipped::ModelFolder;
+use cipherloom_model::forward::label;
+use cipherloom_model::{forward, Document, RangeObserver, Surrogate, Truncation};
+use serde::Serialize;
+use std::time::Instant;
+
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    label: Option<usize>,
+    exact: usize,
+    surrogate: usize,
+    encrypted: usize,
+    max_logit_diff_surrogate: f64,
+    max_logit_diff_exact: f64,
+    outside_domain: usize,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Audit {
+    documents: usize,
+    length: usize,
+    stack: String,
+    exact_accuracy: Option<f64>,
+    surrogate_accuracy: Option<f64>,
+    encrypted_accuracy: Option<f64>,
+    encrypted_equals_surrogate: usize,
+    encrypted_equals_exact: usize,
+    max_logit_diff_surrogate: f64,
+    max_logit_diff_exact: f64,
+    documents_outside_domain: usize,
+    seconds: f64,
+    rows: Vec<Row>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Loading, planning and session errors.
+pub fn run(args: &AuditArgs) -> Result<(), CliError> {
+    let start = Instant::now();
+    let mut progress = Progress::new(args.json);
+    progress.say("loading");
+    let folder = ModelFolder::open(Some(&args.model))?;
+    let prepared = prepare(&folder, &args.choices)?;
+    let documents = Document::read_all(&args.data, args.limit)?;
+    if documents.is_empty() {
+        return Err(CliError::Argument { argument: "DATA", detail: format!("{} holds no document", args.data.display()) });
+    }
+    progress.say("the server encodes its weights");
+    let mut server = ServerProcess::start(&prepared, &folder, documents.len(), "none", None)?;
+    let mut rows: Vec<Row> = Vec::with_capacity(documents.len());
+    let config = &prepared.model.config;
+    for d in &documents {
+        let text = prepared.tokenizer.encode(&d.text, args.choices.length, Truncation::Allow)?;
+        let a = classify(&prepared, &mut server, &text, "none", None, &mut progress)?;
+        let mut seen = RangeObserver::new(config.inner(), config.n_groups * config.state_size);
+        forward(&prepared.model, &text.ids, text.real, &Surrogate::new(&prepared.calibration), &mut seen)?;
+        rows.push(Row {
+            id: d.id.clone(),
+            label: d.label,
+            exact: label(&a.exact),
+            surrogate: label(&a.surrogate),
+            encrypted: label(&a.client.logits),
+            max_logit_diff_surrogate: max_diff(&a.client.logits, &a.surrogate),
+            max_logit_diff_exact: max_diff(&a.client.logits, &a.exact),
+            outside_domain: prepared.calibration.outside(&seen.ranges, &prepared.model).len(),
+            seconds: a.seconds,
+        });
+        if !args.json {
+            if let Some(r) = rows.last() {
+                progress.suspend(|| {
+                    println!(
+                        "{:<28} exact {} surrogate {} encrypted {}  difference {:.5}  {}",
+                        r.id, r.exact, r.surrogate, r.encrypted, r.max_logit_diff_surrogate, seconds(r.seconds)
+                    );
+                });
+            }
+        }
+    }
+    progress.done();
+    let accuracy = |f: fn(&Row) -> usize| -> Option<f64> {
+        let known: Vec<&Row> = rows.iter().filter(|r| r.label.is_some()).collect();
+        let right = known.iter().filter(|r| r.label == Some(f(r))).count();
+        (!known.is_empty()).then(|| right as f64 / known.len() as f64)
+    };
+    let audit = Audit {
+        documents: rows.len(),
+        length: args.choices.length,
+        stack: prepared.calibration.stack.name().to_string(),
+        exact_accuracy: accuracy(|r| r.exact),
+        surrogate_accuracy: accuracy(|r| r.surrogate),
+        encrypted_accuracy: accuracy(|r| r.encrypted),
+        encrypted_equals_surrogate: rows.iter().filter(|r| r.encrypted == r.surrogate).count(),
+        encrypted_equals_exact: rows.iter().filter(|r| r.encrypted == r.exact).count(),
+        max_logit_diff_surrogate: rows.iter().map(|r| r.max_logit_diff_surrogate).fold(0.0, f64::max),
+        max_logit_diff_exact: rows.iter().map(|r| r.max_logit_diff_exact).fold(0.0, f64::max),
+        documents_outside_domain: rows.iter().filter(|r| r.outside_domain > 0).count(),
+        seconds: start.elapsed().as_secs_f64(),
+        rows,
+    };
+    if args.json {
+        let text = serde_json::to_string_pretty(&audit).map_err(|e| CliError::Reports(e.to_string()))?;
+        println!("{text}");
+        return Ok(());
+    }
+    let percent = |v: Option<f64>| v.map_or_else(|| "no labels".into(), |v| format!("{:.1} %", 100.0 * v));
+    println!("\n{} documents at {} tokens in {}", audit.documents, audit.length, seconds(audit.seconds));
+    println!(
+        "accuracy   exact {}  surrogate {}  encrypted {}",
+        percent(audit.exact_accuracy),
+        percent(audit.surrogate_accuracy),
+        percent(audit.encrypted_accuracy)
+    );
+    println!(
+        "encrypted = surrogate on {}, = exact on {} of {}",
+        audit.encrypted_equals_surrogate, audit.encrypted_equals_exact, audit.documents
+    );
+    println!(
+        "largest logit difference: from the surrogate {:.5}, from the exact model {:.5}; {} documents leave the calibrated domain",
+        audit.max_logit_diff_surrogate, audit.max_logit_diff_exact, audit.documents_outside_domain
+    );
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! `demo`: one document, both parties here.
+
+use crate::args::DemoArgs;
+use crate::compare;
+use crate::error::{file_error, CliError};
+use crate::format::{bytes, seconds, table};
+use crate::pair::{classify, max_diff, prepare, Answer, Prepared, ServerProcess};
+use crate::progress::Progress;
+use crate::shipped::{ModelFolder, DOCUMENT, DOCUMENT_NAME};
+use cipherloom_engine::{PartyReport, StageReport};
+use cipherloom_model::forward::label;
+use cipherloom_model::tokenizer::read_text_file;
+use cipherloom_model::{Encoded, Truncation};
+use serde::Serialize;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+#[derive(Serialize)]
+struct Bytes {
+    client_to_server: u64,
+    server_to_client: u64,
+    setup: u64,
+}
+
+#[derive(Serialize)]
+struct Peak {
+    client: u64,
+    server: u64,
+}
+
+#[derive(Serialize)]
+struct StageLine {
+    name: String,
+    variant: String,
+    seconds: f64,
+    client_seconds: f64,
+    cpu_seconds: f64,
+    bytes: u64,
+    client_to_server: u64,
+    server_to_client: u64,
+    flights: u64,
+    key_switches: u64,
+    #[serde(flatten)]
+    he: cipherloom_spec::cost::HeCounts,
+    #[serde(flatten)]
+    mpc: cipherloom_spec::cost::MpcCounts,
+    peak_live_ciphertexts: u64,
+}
+
+#[derive(Serialize)]
+struct DemoReport {
+    label: String,
+    surrogate_label: String,
+    exact_label: String,
+    logits: Vec<f64>,
+    surrogate_logits: Vec<f64>,
+    exact_logits: Vec<f64>,
+    max_logit_diff_surrogate: f64,
+    max_logit_diff_exact: f64,
+    model: String,
+    tokens: usize,
+    tokens_in_text: usize,
+    cut: Option<String>,
+    length: usize,
+    stack: String,
+    network: String,
+    plan: String,
+    seconds: cipherloom_engine::Seconds,
+    bytes: Bytes,
+    flights: u64,
+    key_switches: u64,
+    peak_rss_bytes: Peak,
+    failure_log2: f64,
+    stages: Vec<StageLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compare_plain: Option<compare::Comparison>,
+}
+
+/// Reads the text of `--text`, or the shipped one.
+///
+/// # Errors
+/// File errors, text that is not UTF-8.
+fn text(given: Option<&PathBuf>) -> Result<(String, String), CliError> {
+    match given {
+        None => Ok((DOCUMENT.to_string(), DOCUMENT_NAME.to_string())),
+        Some(p) if p.as_os_str() == "-" => {
+            let mut s = String::new();
+            std::io::stdin().lock().read_to_string(&mut s).map_err(|e| file_error(Path::new("standard input"), e))?;
+            Ok((s, "standard input".into()))
+        }
+        Some(p) => Ok((read_text_file(p)?, p.display().to_string())),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Loading, planning and session errors.
+pub fn run(args: &DemoArgs) -> Result<(), CliError> {
+    let mut progress = Progress::new(args.json);
+    progress.say("loading the model");
+    let folder = ModelFolder::open(args.model.as_ref())?;
+    let prepared = prepare(&folder, &args.choices)?;
+    let (text, source) = text(args.text.as_ref())?;
+    let encoded = prepared.tokenizer.encode(&text, args.choices.length, Truncation::Allow)?;
+    if !args.json {
+        intro(&prepared, &folder, &encoded, &source);
+    }
+    let dump = args
+        .compare_plain
+        .then(|| tempfile::Builder::new().prefix("cipherloom-shares-").tempdir())
+        .transpose()
+        .map_err(|e| file_error(&std::env::temp_dir(), e))?;
+    let dir = dump.as_ref().map(|d| d.path().to_path_buf());
+    progress.say("the server encodes its weights");
+    let mut server = ServerProcess::start(&prepared, &folder, 1, &args.network, dir.as_deref())?;
+    let answer = classify(&prepared, &mut server, &encoded, &args.network, dir.clone(), &mut progress)?;
+    progress.done();
+    let comparison = dir.map(|d| compare::compare(&d, &prepared, &encoded)).transpose()?;
+    let report = report(&prepared, &folder, &encoded, answer, &args.network, comparison);
+    if args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(|e| CliError::Reports(e.to_string()))?;
+        println!("{text}");
+    } else {
+        print(&report);
+    }
+    Ok(())
+}
+
+fn intro(p: &Prepared, folder: &ModelFolder, text: &Encoded, source: &str) {
+    let d = p.plan.document();
+    println!("model     {} ({} layers, stack {})", folder.name(), d.request.shape.layers, p.calibration.stack);
+    let cut = match text.cut {
+        Some(side) => format!(", the {side} of the text is cut to fit"),
+        None => String::new(),
+    };
+    println!("document  {source}: {} tokens, {} used of {}{cut}", text.total, text.real, d.request.length);
+    println!(
+        "plan      {} stages, {} evaluation keys ({} to send once), failure 2^{:.0}, {}-bit security\n",
+        d.stages.len(),
+        d.keys.iter().map(cipherloom_plan::KeyRequest::len).sum::<usize>(),
+        bytes(d.setup_bytes),
+        d.failure_log2,
+        d.security_bits
+    );
+}
+
+fn report(
+    p: &Prepared,
+    folder: &ModelFolder,
+    text: &Encoded,
+    a: Answer,
+    network: &str,
+    compare_plain: Option<compare::Comparison>,
+) -> DemoReport {
+    let name = |logits: &[f64]| p.model.config.labels.get(label(logits)).cloned().unwrap_or_default();
+    let stages: Vec<StageLine> =
+        a.server.stages.iter().zip(&a.client.report.stages).map(|(s, c)| line(s, c)).collect();
+    let c: &PartyReport = &a.client.report;
+    DemoReport {
+        label: name(&a.client.logits),
+        surrogate_label: name(&a.surrogate),
+        exact_label: name(&a.exact),
+        max_logit_diff_surrogate: max_diff(&a.client.logits, &a.surrogate),
+        max_logit_diff_exact: max_diff(&a.client.logits, &a.exact),
+        model: folder.name(),
+        tokens: text.real,
+        tokens_in_text: text.total,
+        cut: text.cut.map(|s| s.to_string()),
+        length: p.plan.request().length,
+        stack: p.calibration.stack.name().to_string(),
+        network: network.to_string(),
+        plan: c.plan.clone(),
+        seconds: c.seconds,
+        bytes: Bytes {
+            client_to_server: c.traffic.client_to_server,
+            server_to_client: c.traffic.server_to_client,
+            setup: c.setup_bytes,
+        },
+        flights: c.traffic.flights,
+        key_switches: stages.iter().map(|s| s.key_switches).sum(),
+        peak_rss_bytes: Peak { client: c.peak_rss_bytes, server: a.server.peak_rss_bytes },
+        failure_log2: p.plan.document().failure_log2,
+        stages,
+        compare_plain,
+        logits: a.client.logits,
+        surrogate_logits: a.surrogate,
+        exact_logits: a.exact,
+    }
+}
+
+fn line(server: &StageReport, client: &StageReport) -> StageLine {
+    let t = server.cost.traffic;
+    StageLine {
+        name: server.name.clone(),
+        variant: server.variant.clone(),
+        seconds: server.seconds,
+        client_seconds: client.seconds,
+        cpu_seconds: server.cpu_seconds + client.cpu_seconds,
+        bytes: t.client_to_server + t.server_to_client,
+        client_to_server: t.client_to_server,
+        server_to_client: t.server_to_client,
+        flights: t.flights,
+        key_switches: server.cost.he.key_switches(),
+        he: server.cost.he,
+        mpc: server.cost.mpc,
+        peak_live_ciphertexts: server.cost.peak_live_ciphertexts,
+    }
+}
+
+fn print(r: &DemoReport) {
+    let rows: Vec<Vec<String>> = r
+        .stages
+        .iter()
+        .map(|s| {
+            vec![
+                s.name.clone(),
+                s.variant.clone(),
+                format!("{:.2}", s.seconds),
+                bytes(s.client_to_server),
+                bytes(s.server_to_client),
+                s.flights.to_string(),
+                s.key_switches.to_string(),
+            ]
+        })
+        .collect();
+    print!("{}", table(&["stage", "variant", "seconds", "to server", "to client", "flights", "key switches"], &rows));
+    println!();
+    let logits = |v: &[f64]| v.iter().map(|x| format!("{x:+.4}")).collect::<Vec<_>>().join("  ");
+    println!("encrypted   {:<10} {}", r.label, logits(&r.logits));
+    println!("surrogate   {:<10} {}   largest difference {:.5}", r.surrogate_label, logits(&r.surrogate_logits), r.max_logit_diff_surrogate);
+    println!("exact       {:<10} {}   largest difference {:.5}", r.exact_label, logits(&r.exact_logits), r.max_logit_diff_exact);
+    if let Some(c) = &r.compare_plain {
+        println!("\nstages against the plaintext surrogate (largest difference):");
+        for s in &c.stages {
+            println!("  {:<24} {:<8} {:.2e}", s.stage, s.tensor, s.max_diff);
+        }
+        match &c.first_divergence {
+            Some(s) => println!("first stage that diverges: {s}"),
+            None => println!("no stage diverges"),
+        }
+    }
+    println!(
+        "\ntime        {} (set-up {}, offline {}, online {})",
+        seconds(r.seconds.total),
+        seconds(r.seconds.setup),
+        seconds(r.seconds.offline),
+        seconds(r.seconds.online)
+    );
+    println!(
+        "traffic     {} to the server, {} to the client, {} flights; set-up {}",
+        bytes(r.bytes.client_to_server),
+        bytes(r.bytes.server_to_client),
+        r.flights,
+        bytes(r.bytes.setup)
+    );
+    println!("memory      client {}, server {} (peaks)", bytes(r.peak_rss_bytes.client), bytes(r.peak_rss_bytes.server));
+}

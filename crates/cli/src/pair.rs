@@ -1,0 +1,248 @@
+//! Both parties on this machine: the server as a second process of this program, the client here.
+
+use crate::args::PlanChoices;
+use crate::error::{file_error, CliError};
+use crate::progress::Progress;
+use crate::shipped::ModelFolder;
+use cipherloom_engine::document::client_input;
+use cipherloom_engine::report::same_traffic;
+use cipherloom_engine::{link, run_client, ClientOutcome, EngineError, PartyReport, SecretSeed, SessionOptions};
+use cipherloom_model::{forward, observe::Silent, Calibration, Encoded, Exact, Mamba2, Surrogate, Tokenizer};
+use cipherloom_plan::{Plan, PlanError, Request};
+use cipherloom_spec::approx::Stack;
+use cipherloom_spec::schedule::Carry;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// First words of the server process's first line.
+pub const LISTENING: &str = "listening on ";
+
+/// Everything that is known before a session: both sides, since they are one person's here.
+pub struct Prepared {
+    /// The model.
+    pub model: Mamba2,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// Its calibration, with the asked-for stack.
+    pub calibration: Calibration,
+    /// The plan.
+    pub plan: Plan,
+}
+
+/// The carry of a command line.
+#[must_use]
+pub fn carry(c: crate::args::CarryArg) -> Carry {
+    match c {
+        crate::args::CarryArg::Serial => Carry::Serial,
+        crate::args::CarryArg::BrentKung => Carry::BrentKung,
+    }
+}
+
+/// A stack by name.
+///
+/// # Errors
+/// `Argument` listing the names.
+pub fn stack(name: &str) -> Result<Stack, CliError> {
+    Stack::from_str(name).map_err(|e| CliError::Argument { argument: "--stack", detail: e.to_string() })
+}
+
+/// Loads a model folder and builds its plan.
+///
+/// # Errors
+/// Loading and planning errors.
+pub fn prepare(folder: &ModelFolder, choices: &PlanChoices) -> Result<Prepared, CliError> {
+    let model = Mamba2::load(&folder.path)?;
+    let tokenizer = Tokenizer::load(&folder.path, &model.config)?;
+    let mut calibration = Calibration::load(&folder.path, &model)?;
+    if let Some(name) = &choices.stack {
+        let stack = stack(name)?;
+        if stack != calibration.stack {
+            calibration = calibration.with_stack(stack, &model)?;
+        }
+    }
+    let request =
+        Request::for_model(&folder.name(), &model, &calibration, choices.length, choices.block, carry(choices.carry))?;
+    let plan = Plan::build(request)?;
+    Ok(Prepared { model, tokenizer, calibration, plan })
+}
+
+/// The server process; killed when dropped before its end.
+pub struct ServerProcess {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// Where it listens.
+    pub addr: SocketAddr,
+    _files: TempDir,
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // Already gone in the ordinary case.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl ServerProcess {
+    /// Starts it and waits until it listens (it encodes its weights first).
+    ///
+    /// # Errors
+    /// `Process` with what it said when it does not come up.
+    pub fn start(
+        prepared: &Prepared,
+        folder: &ModelFolder,
+        sessions: usize,
+        network: &str,
+        dump: Option<&Path>,
+    ) -> Result<Self, CliError> {
+        let files = tempfile::Builder::new()
+            .prefix("cipherloom-demo-")
+            .tempdir()
+            .map_err(|e| file_error(&std::env::temp_dir(), e))?;
+        let plan = files.path().join("plan.json");
+        std::fs::write(&plan, prepared.plan.to_json()?).map_err(|e| file_error(&plan, e))?;
+        let program = std::env::current_exe().map_err(|e| file_error(Path::new("this program"), e))?;
+        let mut command = Command::new(program);
+        command
+            .arg("demo-server")
+            .arg("--plan")
+            .arg(&plan)
+            .arg("--model")
+            .arg(&folder.path)
+            .args(["--sessions", &sessions.to_string(), "--network", network])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(d) = dump {
+            command.arg("--dump").arg(d);
+        }
+        let mut child = command.spawn().map_err(|e| file_error(Path::new("the server process"), e))?;
+        let Some(stdout) = child.stdout.take() else {
+            return Err(process("it has no output"));
+        };
+        let mut out = BufReader::new(stdout);
+        let mut line = String::new();
+        let read = out.read_line(&mut line);
+        let addr = line.trim().strip_prefix(LISTENING).and_then(|a| a.parse().ok());
+        match (read, addr) {
+            (Ok(_), Some(addr)) => Ok(Self { child, out, addr, _files: files }),
+            _ => {
+                let _ = child.kill();
+                let mut said = String::new();
+                if let Some(mut e) = child.stderr.take() {
+                    let _ = e.read_to_string(&mut said);
+                }
+                let _ = child.wait();
+                Err(process(said.trim()))
+            }
+        }
+    }
+
+    /// The server's report of the session that just ended.
+    ///
+    /// # Errors
+    /// `Process` with the server's error.
+    pub fn report(&mut self) -> Result<PartyReport, CliError> {
+        let mut line = String::new();
+        match self.out.read_line(&mut line) {
+            Ok(n) if n > 0 => serde_json::from_str(&line).map_err(|e| process(&e.to_string())),
+            _ => {
+                let mut said = String::new();
+                if let Some(e) = self.child.stderr.as_mut() {
+                    let _ = e.read_to_string(&mut said);
+                }
+                Err(process(said.trim()))
+            }
+        }
+    }
+}
+
+fn process(detail: &str) -> CliError {
+    CliError::Engine(EngineError::Process { party: "server", detail: detail.to_string() })
+}
+
+/// One encrypted classification beside the plaintext ones.
+pub struct Answer {
+    /// The client's outcome.
+    pub client: ClientOutcome,
+    /// The server's report.
+    pub server: PartyReport,
+    /// Logits of the surrogate network.
+    pub surrogate: Vec<f64>,
+    /// Logits of the exact network.
+    pub exact: Vec<f64>,
+    /// Wall time from connecting to the answer.
+    pub seconds: f64,
+}
+
+/// Classifies one text against a running server, and in the clear.
+///
+/// # Errors
+/// Session errors; `Reports` when the parties' reports differ.
+pub fn classify(
+    prepared: &Prepared,
+    server: &mut ServerProcess,
+    text: &Encoded,
+    network: &str,
+    dump: Option<PathBuf>,
+    progress: &mut Progress,
+) -> Result<Answer, CliError> {
+    let start = Instant::now();
+    let seed = SecretSeed::from_os().map_err(|e| EngineError::Entropy(e.to_string()))?;
+    let channel = link::connect(server.addr, link::profile(network)?)?;
+    let options = SessionOptions { dump, record_schedule: false };
+    let input = client_input(&prepared.model, text)?;
+    let outcome = run_client(channel, &prepared.plan, &seed, input, &options, progress);
+    let client = match outcome {
+        Ok(c) => c,
+        // The server's own words are more useful than "the peer reported code n".
+        Err(e) if e.is_peer() => {
+            return Err(match server.report() {
+                Err(s) => s,
+                Ok(_) => e.into(),
+            });
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let report = server.report()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let pairs = |r: &PartyReport| -> Vec<(String, cipherloom_plan::StageCost)> {
+        r.stages.iter().map(|s| (s.name.clone(), s.cost)).collect()
+    };
+    let (a, b) = (pairs(&client.report), pairs(&report));
+    same_traffic(a.iter().map(|(n, c)| (n.as_str(), c)), b.iter().map(|(n, c)| (n.as_str(), c)))
+        .map_err(|d| CliError::Reports(d.to_string()))?;
+    if client.report.traffic != report.traffic || client.report.setup_bytes != report.setup_bytes {
+        return Err(CliError::Reports(format!("{:?} and {:?}", client.report.traffic, report.traffic)));
+    }
+    let (model, ids, real) = (&prepared.model, &text.ids, text.real);
+    let surrogate = forward(model, ids, real, &Surrogate::new(&prepared.calibration), &mut Silent)?.logits;
+    let exact = forward(model, ids, real, &Exact, &mut Silent)?.logits;
+    Ok(Answer { client, server: report, surrogate, exact, seconds })
+}
+
+/// Largest absolute difference.
+#[must_use]
+pub fn max_diff(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+}
+
+/// How long a server process waits for a client.
+pub const ACCEPT_WAIT: Duration = Duration::from_secs(120);
+
+/// A plan for a known shape without a model, with typical ranges.
+///
+/// # Errors
+/// Planning errors.
+pub fn shape_plan(name: &str, choices: &PlanChoices) -> Result<Plan, CliError> {
+    let shape = cipherloom_plan::ModelShape::named(name)?;
+    let stack = choices.stack.as_deref().map_or(Ok(Stack::default()), stack)?;
+    let request = Request::for_shape(shape, choices.length, choices.block, carry(choices.carry), stack)?;
+    let plan: Result<Plan, PlanError> = Plan::build(request);
+    Ok(plan?)
+}

@@ -1,0 +1,88 @@
+//! Plans of the paper's shapes: depths, refusals, contracts, and documents that do not follow from their request.
+
+use cipherloom_plan::{ModelShape, Plan, PlanError, Request, Ring};
+use cipherloom_spec::approx::Stack;
+use cipherloom_spec::schedule::Carry;
+use cipherloom_spec::SpecError;
+
+fn plan(shape: &str, length: usize, block: Option<usize>, carry: Carry) -> Result<Plan, PlanError> {
+    Plan::build(Request::for_shape(ModelShape::named(shape)?, length, block, carry, Stack::default())?)
+}
+
+#[test]
+fn full_size_scans_have_the_published_depths_or_less_and_fit_the_security_table() {
+    for (length, block, at_most) in [(2048, 1024, 22), (4096, 512, 26), (8192, 512, 34)] {
+        let p = plan("mamba-base", length, Some(block), Carry::Serial).unwrap();
+        let depth = p.scan().schedule.depth();
+        assert!(depth <= at_most, "({length}, {block}): depth {depth}");
+        let chain = p.chain(Ring::Scan);
+        assert!(chain.is_secure() && chain.log_qp() <= 1747.0, "{}", chain.log_qp());
+        let scan = p.stages().iter().find(|s| s.name == "layer0.scan").unwrap();
+        assert_eq!(scan.depth, depth);
+    }
+}
+
+#[test]
+fn small_blocks_with_a_serial_carry_are_refused_and_run_with_brent_kung() {
+    let e = plan("mamba-base", 8192, Some(256), Carry::Serial).unwrap_err();
+    assert!(matches!(e, PlanError::Spec(SpecError::LevelExhausted { .. })), "{e}");
+    let p = plan("mamba-base", 8192, Some(256), Carry::BrentKung).unwrap();
+    assert!(p.scan().schedule.depth() <= 24, "{}", p.scan().schedule.depth());
+}
+
+#[test]
+fn the_small_classifier_shares_ciphertexts_between_segments() {
+    let p = plan("moviedoc", 128, None, Carry::Serial).unwrap();
+    assert_eq!(p.scan().schedule.depth(), 12);
+    let scan = p.stages().iter().find(|s| s.name == "layer0.scan").unwrap();
+    assert!(scan.cost.he.key_switches() <= 200, "{:?}", scan.cost.he);
+    assert_eq!(plan("moviedoc", 512, None, Carry::Serial).unwrap().scan().schedule.depth(), 14);
+    assert!(p.document().failure_log2 <= -30.0, "{}", p.document().failure_log2);
+}
+
+#[test]
+fn a_document_is_derived_again_and_every_change_is_named() {
+    let p = plan("moviedoc", 64, Some(16), Carry::BrentKung).unwrap();
+    let text = p.to_json().unwrap();
+    let again = Plan::from_json(text.as_bytes()).unwrap();
+    assert_eq!(again.hash(), p.hash());
+    let v: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for (path, value) in [
+        ("/failure_log2", serde_json::json!(-100.0)),
+        ("/setup_bytes", serde_json::json!(1)),
+        ("/scan_ring/q_bits/3", serde_json::json!(39)),
+        ("/projection_ring/log_n", serde_json::json!(13)),
+        ("/keys/0/rotations/0/rotation", serde_json::json!(2)),
+        ("/stages/3/cost/he/rotations", serde_json::json!(0)),
+        ("/stages/3/cost/traffic/flights", serde_json::json!(9)),
+        ("/security_bits", serde_json::json!(80)),
+    ] {
+        let mut bad = v.clone();
+        *bad.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
+        let e = Plan::from_json(bad.to_string().as_bytes()).unwrap_err();
+        assert!(matches!(e, PlanError::Mismatch { .. }), "{path}: {e}");
+    }
+    let mut bad = v.clone();
+    bad["version"] = serde_json::json!(99);
+    assert!(matches!(Plan::from_json(bad.to_string().as_bytes()), Err(PlanError::Document(_))));
+    let mut bad = v.clone();
+    bad["request"]["length"] = serde_json::json!(128);
+    assert!(matches!(Plan::from_json(bad.to_string().as_bytes()), Err(PlanError::Mismatch { .. })));
+    for cut in [0, 1, text.len() / 2, text.len() - 2] {
+        assert!(Plan::from_json(&text.as_bytes()[..cut]).is_err());
+    }
+}
+
+#[test]
+fn bad_requests_are_typed_errors() {
+    for length in [0, 1 << 20, 100, 3] {
+        assert!(plan("moviedoc", length, None, Carry::Serial).is_err(), "{length}");
+    }
+    assert!(matches!(plan("no-such-shape", 128, None, Carry::Serial), Err(PlanError::UnknownShape { .. })));
+    assert!(plan("moviedoc", 128, Some(24), Carry::Serial).is_err());
+    assert!(plan("moviedoc", 128, Some(0), Carry::Serial).is_err());
+    let mut shape = ModelShape::named("moviedoc").unwrap();
+    shape.groups = 2;
+    let r = Request::for_shape(shape, 128, None, Carry::Serial, Stack::default()).unwrap();
+    assert!(matches!(Plan::build(r), Err(PlanError::Unsupported { field: "groups", .. })));
+}
