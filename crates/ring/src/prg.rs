@@ -216,14 +216,15 @@ impl SecretPrg {
     /// bits less those of 21 others, since the complement of a uniform bit is uniform.
     pub fn cbd21(&mut self, n: usize) -> Zeroizing<Vec<i8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(n));
-        let mut bytes = Zeroizing::new([0u8; 6 * 128]);
+        // Six bytes a value, read as eight: two spare bytes at the end, masked away.
+        let mut bytes = Zeroizing::new([0u8; 6 * 128 + 2]);
         let mut words = Zeroizing::new([0u64; 128]);
         while out.len() < n {
             let want = (n - out.len()).min(128);
             self.fill_bytes(&mut bytes[..6 * want]);
-            for (word, six) in words.iter_mut().zip(bytes.chunks_exact(6)) {
+            for (i, word) in words.iter_mut().enumerate() {
                 let mut eight = [0; 8];
-                eight[..6].copy_from_slice(six);
+                eight.copy_from_slice(&bytes[6 * i..6 * i + 8]);
                 *word = u64::from_le_bytes(eight) & ((1 << 42) - 1);
             }
             for word in words.iter_mut() {

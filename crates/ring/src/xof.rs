@@ -17,8 +17,8 @@ pub struct PublicSeed(pub [u8; 32]);
 
 /// Expands a public seed; deterministic, the same on every platform.
 ///
-/// Residue stream of prime q: BLAKE3 in XOF mode, key derivation context [`CONTEXT`], input
-/// `seed | q (8 bytes LE)`, read as 64-bit little-endian words; a word below `floor(2^64/q) q` gives
+/// Residue stream of prime q: BLAKE3 in XOF mode, key derivation context
+/// `cipherloom 2026-11 ring public uniform expansion v1`, input `seed | q (8 bytes LE)`, read as 64-bit little-endian words; a word below `floor(2^64/q) q` gives
 /// the residue `word mod q`, others are skipped. Each prime has its own stream, so limbs expand in
 /// parallel and a prefix of a basis gets a prefix of the limbs.
 #[derive(Clone, Debug)]

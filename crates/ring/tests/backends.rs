@@ -3,7 +3,7 @@
 mod common;
 
 use cipherloom_ring::backend::ScalarBackend;
-use cipherloom_ring::{Automorphism, Backend, Modulus, NttTable};
+use cipherloom_ring::{Automorphism, Backend, Modulus, NttTable, RingError, SimdChoice};
 use common::{backends, primes, Mix};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -71,6 +71,23 @@ fn check_pointwise(b: &dyn Backend, m: &Modulus, mix: &mut Mix, n: usize) {
 }
 
 #[test]
+fn choices_parse_and_unknown_ones_are_refused() {
+    assert_eq!("".parse(), Ok(SimdChoice::Auto));
+    assert_eq!("auto".parse(), Ok(SimdChoice::Auto));
+    assert_eq!("scalar".parse(), Ok(SimdChoice::Scalar));
+    assert_eq!("avx512ifma".parse(), Ok(SimdChoice::Avx512Ifma));
+    assert!(matches!(
+        "AVX9".parse::<SimdChoice>(),
+        Err(RingError::Backend { name }) if name == "AVX9"
+    ));
+    assert_eq!(SimdChoice::Scalar.backend().unwrap().name(), "scalar");
+    // What `auto` picks is what an explicit request for it gives.
+    let auto = SimdChoice::Auto.backend().unwrap().name();
+    let again = auto.parse::<SimdChoice>().unwrap().backend().unwrap();
+    assert_eq!(again.name(), auto);
+}
+
+#[test]
 fn pointwise_kernels_agree() {
     for backend in backends() {
         let mut mix = Mix(7);
@@ -116,7 +133,8 @@ fn transforms_agree_at_every_degree() {
     for backend in backends() {
         for log_n in 4..=17 {
             let n = 1usize << log_n;
-            for bits in [25, 40, 50] {
+            // 46 and 47 bits: both sides of the bound of the lazier forward transform.
+            for bits in [25, 40, 46, 47, 50] {
                 let q = primes(n, bits, 0, 1)[0];
                 let m = Modulus::new(q).unwrap();
                 let reference = NttTable::new(n, m, Arc::new(ScalarBackend)).unwrap();

@@ -3,7 +3,9 @@
 mod common;
 
 use cipherloom_ring::convert::digit_ranges;
-use cipherloom_ring::{BaseConverter, Basis, CrtLift, ModDown, ModUp, Poly, RingError};
+use cipherloom_ring::{
+    Automorphism, BaseConverter, Basis, CrtLift, ModDown, ModUp, Poly, RingError,
+};
 use common::{backends, crt_centred, primes, product, rem, Mix};
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -207,4 +209,33 @@ fn long_limbs_take_the_blocked_and_parallel_paths() {
         w.rescale().unwrap();
         assert_eq!(w.into_coeff(), z);
     }
+}
+
+#[test]
+fn given_buffers_are_overwritten() {
+    let (q, _, qp) = bases(64, backends().remove(0));
+    let x = Mix(5).poly(&qp).into_ntt();
+    let down = ModDown::new(&qp, 2, &q).unwrap();
+    let y = down.apply(&x).unwrap();
+    let mut dirty = Mix(6).poly(&q).into_ntt();
+    down.apply_into(&x, &mut dirty).unwrap();
+    assert_eq!(dirty, y);
+    let up = ModUp::new(&q, &qp, 0..2).unwrap();
+    let mut dirty = x.clone();
+    up.apply_into(&y, &y.to_coeff(), &mut dirty).unwrap();
+    assert_eq!(dirty, up.apply(&y, &y.to_coeff()).unwrap());
+    let a = Automorphism::rotation(64, 3).unwrap();
+    let mut dirty = x.prefix(3).unwrap();
+    x.automorphism_into(&a, &mut dirty).unwrap();
+    assert_eq!(dirty, x.automorphism(&a).unwrap().prefix(3).unwrap());
+    // A buffer over other primes is refused.
+    let mut wrong = x.prefix(3).unwrap();
+    assert!(matches!(
+        down.apply_into(&x, &mut wrong),
+        Err(RingError::BasisMismatch { .. })
+    ));
+    assert!(matches!(
+        up.apply_into(&y, &y.to_coeff(), &mut wrong),
+        Err(RingError::BasisMismatch { .. })
+    ));
 }

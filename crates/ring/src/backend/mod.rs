@@ -103,17 +103,9 @@ impl SimdChoice {
     /// # Errors
     /// [`RingError::Backend`] for any other value.
     pub fn from_env() -> Result<Self, RingError> {
-        match std::env::var("CIPHERLOOM_SIMD") {
-            Err(std::env::VarError::NotPresent) => Ok(Self::Auto),
-            Ok(v) => match v.as_str() {
-                "" | "auto" => Ok(Self::Auto),
-                "scalar" => Ok(Self::Scalar),
-                "avx512ifma" => Ok(Self::Avx512Ifma),
-                _ => Err(RingError::Backend { name: v }),
-            },
-            Err(std::env::VarError::NotUnicode(v)) => Err(RingError::Backend {
-                name: v.to_string_lossy().into_owned(),
-            }),
+        match std::env::var_os("CIPHERLOOM_SIMD") {
+            None => Ok(Self::Auto),
+            Some(v) => v.to_string_lossy().parse(),
         }
     }
 
@@ -128,6 +120,19 @@ impl SimdChoice {
             Self::Avx512Ifma => ifma().ok_or(RingError::Backend {
                 name: "avx512ifma".into(),
             }),
+        }
+    }
+}
+
+impl std::str::FromStr for SimdChoice {
+    type Err = RingError;
+
+    fn from_str(s: &str) -> Result<Self, RingError> {
+        match s {
+            "" | "auto" => Ok(Self::Auto),
+            "scalar" => Ok(Self::Scalar),
+            "avx512ifma" => Ok(Self::Avx512Ifma),
+            _ => Err(RingError::Backend { name: s.into() }),
         }
     }
 }

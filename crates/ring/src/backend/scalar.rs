@@ -20,6 +20,7 @@ impl Backend for ScalarBackend {
     /// Cooley-Tukey with Harvey's lazy butterflies: values stay below 4q between layers
     /// (Harvey 2014, algorithm 4).
     fn ntt_forward(&self, table: &NttTable, a: &mut [u64]) {
+        debug_assert_eq!(table.quotient_bits(), 64, "table of another backend");
         let m = table.modulus();
         let q = m.value();
         let two_q = q << 1;
@@ -50,6 +51,7 @@ impl Backend for ScalarBackend {
 
     /// Gentleman-Sande, values below 2q between layers; 1/N is folded into the last layer.
     fn ntt_inverse(&self, table: &NttTable, a: &mut [u64]) {
+        debug_assert_eq!(table.quotient_bits(), 64, "table of another backend");
         let m = table.modulus();
         let q = m.value();
         let two_q = q << 1;
