@@ -47,12 +47,9 @@ pub(crate) fn and_layer(s: &mut Session, layer: &AndLayer) -> Result<AndOutput, 
     if n == 0 {
         return Ok(out);
     }
-    // Receiver first at both parties, so that refills cross and nobody waits for the other.
-    let mine = s.take_receiver(n)?;
-    let theirs = s.take_sender(n)?;
+    let (mine, theirs) = s.take_both(n)?;
     let first = s.is_client();
     let (hash, delta) = s.sender_side();
-    let receiver_hash = s.receiver_hash();
     // Two bits each: b (of the two gates) and c.
     let triples: Zeroizing<Vec<(u8, u8)>> = Zeroizing::new(
         (0..n)
@@ -60,8 +57,7 @@ pub(crate) fn and_layer(s: &mut Session, layer: &AndLayer) -> Result<AndOutput, 
             .with_min_len(GRAIN)
             .map(|j| {
                 let q = theirs.q[j];
-                let [p0, p1] = hash.many(theirs.first + j as u64, [q, q ^ delta]);
-                let got = receiver_hash.one(mine.first + j as u64, mine.t[j]);
+                let [p0, p1, got] = hash.many(mine.first + j as u64, [q, q ^ delta, mine.t[j]]);
                 let b = (p0 ^ p1) as u8 & 3;
                 let c = (p0 ^ got) as u8 & 3 ^ (b & mine.r[j].wrapping_neg());
                 (b, c)

@@ -100,7 +100,7 @@ pub(crate) fn receive_finish<W: Word>(
     widths: Widths,
 ) -> Result<Vec<W>, MpcError> {
     let n = pending.choices.len();
-    let hash = s.receiver_hash();
+    let hash = s.hash();
     let cots = &pending.cots;
     // Hashed before the reply is awaited.
     let mut out: Vec<W> = cots

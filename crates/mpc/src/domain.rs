@@ -167,7 +167,7 @@ impl Shares {
     /// # Errors
     /// `Length` when `k` does not divide the length.
     pub fn sum_groups(&self, k: usize) -> Result<Self, MpcError> {
-        if k == 0 || self.len() % k != 0 {
+        if k == 0 || !self.len().is_multiple_of(k) {
             return Err(MpcError::Length {
                 op: "sum_groups",
                 left: self.len(),

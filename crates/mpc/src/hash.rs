@@ -1,19 +1,26 @@
 //! The hash that turns correlated OTs into pads: `H(x, i) = AES_{S xor i}(x) xor x` (protocols.md R9; Guo, Katz,
-//! Wang, Weng, Yu, ePrint 2019/1168). `S` is public and fresh for each session and direction; an index `i` is used
-//! for one OT only, and for every candidate input of that OT.
+//! Wang, Weng, Yu, ePrint 2019/1168). `S` is public and fresh for each session; an index `i` is used for one OT of each
+//! direction (each has its own Delta), and there for every candidate input of that OT.
 
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use aes::Aes128Enc;
 
-/// The hash of one session and direction.
+/// The hash of one session.
 #[derive(Clone)]
 pub(crate) struct CotHash {
     s: u128,
 }
 
 impl CotHash {
-    pub fn new(s: u128) -> Self {
-        Self { s }
+    /// `S` from the public session id, to which both parties contributed a nonce.
+    pub fn for_session(id: &[u8; 32]) -> Self {
+        let mut h = blake3::Hasher::new_derive_key("cipherloom 2026 COT hash key v1");
+        h.update(id);
+        let mut s = [0u8; 16];
+        h.finalize_xof().fill(&mut s);
+        Self {
+            s: u128::from_le_bytes(s),
+        }
     }
 
     #[inline]
@@ -52,7 +59,7 @@ mod tests {
     #[test]
     fn the_index_enters_the_key() {
         let s = 0x0123_4567_89ab_cdef_0011_2233_4455_6677_u128;
-        let h = CotHash::new(s);
+        let h = CotHash { s };
         for (x, i) in [(0u128, 0u64), (5, 1), (u128::MAX, u64::MAX)] {
             let mut b = Array(x.to_le_bytes());
             Aes128::new(&Array((s ^ u128::from(i)).to_le_bytes())).encrypt_block(&mut b);

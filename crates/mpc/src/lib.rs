@@ -4,6 +4,7 @@ mod base_ot;
 mod bits;
 mod boolean;
 mod compare;
+pub mod cost;
 mod cot;
 pub mod cot_products;
 pub mod domain;
@@ -24,6 +25,7 @@ pub mod two_party;
 pub mod export;
 pub mod rlwe;
 
+pub use cost::CostModel;
 pub use cot_products::CotProducts;
 pub use domain::{Bits, CompareFormat, Domain, Party, Shares};
 pub use error::MpcError;

@@ -84,7 +84,7 @@ pub(crate) fn receive(
         combined.push(c);
     }
     s.send(&flips.finish())?;
-    let hash = s.receiver_hash();
+    let hash = s.hash();
     let pads: Vec<Vec<u64>> = combined
         .iter()
         .zip(shapes)

@@ -34,7 +34,7 @@ impl Default for MpcConfig {
 impl MpcConfig {
     fn check(&self) -> Result<(), MpcError> {
         check_k(self.cot_k)?;
-        if self.cot_batch == 0 || self.cot_batch % UNIT != 0 || self.cot_batch > 1 << 22 {
+        if self.cot_batch == 0 || !self.cot_batch.is_multiple_of(UNIT) || self.cot_batch > 1 << 22 {
             return Err(MpcError::Format {
                 op: "COT pool",
                 detail: format!(
@@ -68,6 +68,10 @@ pub struct Session {
     prg: SecretPrg,
     sender: CotSender,
     receiver: CotReceiver,
+    hash: CotHash,
+    /// Next unused hash index with this party as COT sender, and as COT receiver. In each direction both parties take
+    /// COTs in the same order, so their counters agree.
+    next_index: [u64; 2],
 }
 
 impl Party {
@@ -133,32 +137,12 @@ impl Session {
         let (their_sender, their_receiver) = got.split_at(SENDER_BYTES);
         let chosen = base_receiver.finish(&own, their_sender)?;
         let keys = base_sender.finish(&theirs, their_receiver)?;
-        let hash = |direction: u8| {
-            let mut h = blake3::Hasher::new_derive_key("cipherloom 2026 COT hash key v1");
-            h.update(&id).update(&[direction]);
-            let mut s = [0u8; 16];
-            h.finalize_xof().fill(&mut s);
-            CotHash::new(u128::from_le_bytes(s))
-        };
-        let (receiver, message) = CotReceiver::new(
-            &id,
-            hash(party.other().byte()),
-            config.cot_k,
-            config.cot_batch,
-            &keys,
-            &mut word,
-        );
+        let (receiver, message) =
+            CotReceiver::new(&id, config.cot_k, config.cot_batch, &keys, &mut word);
         channel.send(FrameKind::Ot, &message)?;
         let got = channel.recv(FrameKind::Ot, PPRF_BYTES)?;
-        let sender = CotSender::new(
-            &id,
-            hash(party.byte()),
-            config.cot_k,
-            config.cot_batch,
-            delta,
-            &chosen,
-            &got,
-        )?;
+        let sender = CotSender::new(&id, config.cot_k, config.cot_batch, delta, &chosen, &got)?;
+        let hash = CotHash::for_session(&id);
         Ok(Self {
             party,
             channel,
@@ -167,6 +151,8 @@ impl Session {
             prg,
             sender,
             receiver,
+            hash,
+            next_index: [0; 2],
         })
     }
 
@@ -234,20 +220,38 @@ impl Session {
         Ok(self.channel.finish()?)
     }
 
+    /// COTs with this party as sender.
     pub(crate) fn take_sender(&mut self, n: usize) -> Result<SenderCots, MpcError> {
-        self.sender.take(&mut self.channel, n)
+        let first = self.next_index[0];
+        self.next_index[0] += n as u64;
+        let q = self.sender.take(&mut self.channel, n)?;
+        Ok(SenderCots { first, q })
     }
 
+    /// COTs with this party as receiver.
     pub(crate) fn take_receiver(&mut self, n: usize) -> Result<ReceiverCots, MpcError> {
-        self.receiver.take(&mut self.channel, n)
+        let first = self.next_index[1];
+        self.next_index[1] += n as u64;
+        let (t, r) = self.receiver.take(&mut self.channel, n)?;
+        Ok(ReceiverCots { first, t, r })
     }
 
+    /// COTs in both directions under the same, fresh indices: each direction has its own Delta, so an index still
+    /// serves one OT for each Delta, and one key schedule serves both. Receiver first at both parties, so that refills cross.
+    pub(crate) fn take_both(&mut self, n: usize) -> Result<(ReceiverCots, SenderCots), MpcError> {
+        let first = self.next_index[0].max(self.next_index[1]);
+        self.next_index = [first; 2];
+        Ok((self.take_receiver(n)?, self.take_sender(n)?))
+    }
+
+    /// The hash of this session and this party's Delta.
     pub(crate) fn sender_side(&self) -> (&CotHash, u128) {
-        (&self.sender.hash, self.sender.delta())
+        (&self.hash, self.sender.delta())
     }
 
-    pub(crate) fn receiver_hash(&self) -> &CotHash {
-        &self.receiver.hash
+    /// The hash of this session.
+    pub(crate) fn hash(&self) -> &CotHash {
+        &self.hash
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), MpcError> {

@@ -8,7 +8,6 @@
 //!
 //! `k = 1` is IKNP. Traffic: `128/k - 1` bits a COT, from the COT receiver to the COT sender.
 
-use crate::hash::CotHash;
 use crate::pprf;
 use crate::transpose::transpose128;
 use crate::MpcError;
@@ -37,6 +36,9 @@ pub(crate) struct ReceiverCots {
     pub t: Zeroizing<Vec<u128>>,
     pub r: Zeroizing<Vec<u8>>,
 }
+
+/// The `t_j` and `r_j`.
+type ReceiverWords = (Zeroizing<Vec<u128>>, Zeroizing<Vec<u8>>);
 
 type Stream = [u8; UNIT_BYTES];
 
@@ -145,7 +147,6 @@ pub(crate) struct CotReceiver {
     leaves: Vec<Aes128Enc>,
     unit: u64,
     taken: u64,
-    pub hash: CotHash,
     t: Zeroizing<Vec<u128>>,
     r: Zeroizing<Vec<u8>>,
     at: usize,
@@ -155,7 +156,6 @@ impl CotReceiver {
     /// Builds the trees from random roots and the keys of 128 base OTs. Returns the set-up message.
     pub fn new(
         session: &[u8; 32],
-        hash: CotHash,
         k: u32,
         batch: usize,
         keys: &[[u128; 2]],
@@ -177,7 +177,6 @@ impl CotReceiver {
             leaves,
             unit: 0,
             taken: 0,
-            hash,
             t: Zeroizing::new(Vec::new()),
             r: Zeroizing::new(Vec::new()),
             at: 0,
@@ -241,19 +240,18 @@ impl CotReceiver {
     }
 
     /// Takes `n` COTs; refills by whole batches whenever the pool runs empty.
-    pub fn take(&mut self, channel: &mut Channel, n: usize) -> Result<ReceiverCots, MpcError> {
-        let mut out = ReceiverCots {
-            first: self.taken,
-            t: Zeroizing::new(Vec::with_capacity(n)),
-            r: Zeroizing::new(Vec::with_capacity(n)),
-        };
-        while out.t.len() < n {
+    pub fn take(&mut self, channel: &mut Channel, n: usize) -> Result<ReceiverWords, MpcError> {
+        let mut out = (
+            Zeroizing::new(Vec::with_capacity(n)),
+            Zeroizing::new(Vec::with_capacity(n)),
+        );
+        while out.0.len() < n {
             if self.available() == 0 {
                 self.refill(channel)?;
             }
-            let m = (n - out.t.len()).min(self.available());
-            out.t.extend_from_slice(&self.t[self.at..self.at + m]);
-            out.r.extend_from_slice(&self.r[self.at..self.at + m]);
+            let m = (n - out.0.len()).min(self.available());
+            out.0.extend_from_slice(&self.t[self.at..self.at + m]);
+            out.1.extend_from_slice(&self.r[self.at..self.at + m]);
             self.at += m;
         }
         self.taken += n as u64;
@@ -269,7 +267,6 @@ pub(crate) struct CotSender {
     leaves: Vec<Aes128Enc>,
     unit: u64,
     taken: u64,
-    pub hash: CotHash,
     q: Zeroizing<Vec<u128>>,
     at: usize,
 }
@@ -278,7 +275,6 @@ impl CotSender {
     /// Rebuilds the trees from the chosen base keys and the peer's set-up message.
     pub fn new(
         session: &[u8; 32],
-        hash: CotHash,
         k: u32,
         batch: usize,
         delta: u128,
@@ -313,7 +309,6 @@ impl CotSender {
             leaves,
             unit: 0,
             taken: 0,
-            hash,
             q: Zeroizing::new(Vec::new()),
             at: 0,
         })
@@ -373,17 +368,18 @@ impl CotSender {
     }
 
     /// Takes `n` COTs; refills by whole batches whenever the pool runs empty.
-    pub fn take(&mut self, channel: &mut Channel, n: usize) -> Result<SenderCots, MpcError> {
-        let mut out = SenderCots {
-            first: self.taken,
-            q: Zeroizing::new(Vec::with_capacity(n)),
-        };
-        while out.q.len() < n {
+    pub fn take(
+        &mut self,
+        channel: &mut Channel,
+        n: usize,
+    ) -> Result<Zeroizing<Vec<u128>>, MpcError> {
+        let mut out = Zeroizing::new(Vec::with_capacity(n));
+        while out.len() < n {
             if self.available() == 0 {
                 self.refill(channel)?;
             }
-            let m = (n - out.q.len()).min(self.available());
-            out.q.extend_from_slice(&self.q[self.at..self.at + m]);
+            let m = (n - out.len()).min(self.available());
+            out.extend_from_slice(&self.q[self.at..self.at + m]);
             self.at += m;
         }
         self.taken += n as u64;

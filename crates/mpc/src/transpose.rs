@@ -20,20 +20,19 @@ fn transpose64(a: &mut [u64; 64]) {
 
 /// Transposes 128 columns of 128 bits: bit `c` of `rows[r]` is bit `r` of `column(c)`.
 pub(crate) fn transpose128(column: impl Fn(usize) -> u128, rows: &mut [u128; 128]) {
-    let mut quarter = [[0u64; 64]; 4];
-    for c in 0..64 {
-        let (top, bottom) = (column(c), column(c + 64));
-        quarter[0][c] = top as u64;
-        quarter[1][c] = (top >> 64) as u64;
-        quarter[2][c] = bottom as u64;
-        quarter[3][c] = (bottom >> 64) as u64;
-    }
+    let half = |from: usize, shift: u32| -> [u64; 64] {
+        std::array::from_fn(|c| (column(c + from) >> shift) as u64)
+    };
+    let mut quarter = [half(0, 0), half(0, 64), half(64, 0), half(64, 64)];
     for q in &mut quarter {
         transpose64(q);
     }
-    for r in 0..64 {
-        rows[r] = u128::from(quarter[0][r]) | u128::from(quarter[2][r]) << 64;
-        rows[r + 64] = u128::from(quarter[1][r]) | u128::from(quarter[3][r]) << 64;
+    let (top, bottom) = rows.split_at_mut(64);
+    let [a, b, c, d] = &quarter;
+    for (rows, left, right) in [(top, a, c), (bottom, b, d)] {
+        for ((row, l), r) in rows.iter_mut().zip(left).zip(right) {
+            *row = u128::from(*l) | u128::from(*r) << 64;
+        }
     }
 }
 

@@ -124,6 +124,25 @@ impl TwoParty {
         self.session
     }
 
+    /// Makes and discards `n` COTs in the direction from client to server, to measure them.
+    ///
+    /// # Errors
+    /// Transport errors.
+    pub fn skip_cots(&mut self, n: usize) -> Result<(), MpcError> {
+        const PIECE: usize = 1 << 16;
+        let mut left = n;
+        while left > 0 {
+            let m = left.min(PIECE);
+            if self.session.is_client() {
+                self.session.take_sender(m)?;
+            } else {
+                self.session.take_receiver(m)?;
+            }
+            left -= m;
+        }
+        Ok(())
+    }
+
     /// Shares modulo 2^88 of the same signed values, for `|word| < 2^62` (protocols.md R14, 6.5). The shares centred
     /// by [`crate::centred_88`] add up to the value as integers except with probability `|value| / 2^88` each.
     ///
