@@ -1,5 +1,7 @@
 //! Ciphertexts.
 
+use std::sync::Arc;
+
 use cipherloom_ring::{Ntt, Poly, PublicSeed, UniformXof};
 use cipherloom_spec::Scale;
 
@@ -7,6 +9,7 @@ use crate::error::CkksError;
 use crate::live::{LiveCounter, LiveGuard};
 use crate::params::{CkksParameters, ParamsDigest};
 use crate::plaintext::check_basis;
+use crate::scratch::PolyPool;
 
 /// A CKKS ciphertext `(c0, c1)` or, before relinearisation, `(c0, c1, c2)`, in NTT form modulo
 /// q_0 ... q_level. Decryption is `c0 + c1 s + c2 s^2`.
@@ -16,6 +19,16 @@ pub struct Ciphertext {
     scale: Scale,
     digest: ParamsDigest,
     live: Option<LiveGuard>,
+    /// Where the polynomials go when the ciphertext is dropped.
+    home: Option<Arc<PolyPool>>,
+}
+
+impl Drop for Ciphertext {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.give(std::mem::take(&mut self.parts));
+        }
+    }
 }
 
 /// Same polynomials, scale and parameters; live counting is not compared.
@@ -63,7 +76,12 @@ impl Ciphertext {
             scale,
             digest,
             live: None,
+            home: None,
         }
+    }
+
+    pub(crate) fn set_home(&mut self, home: &Arc<PolyPool>) {
+        self.home = Some(home.clone());
     }
 
     /// The polynomials.
@@ -78,8 +96,8 @@ impl Ciphertext {
 
     /// Takes the polynomials out.
     #[must_use]
-    pub fn into_parts(self) -> Vec<Poly<Ntt>> {
-        self.parts
+    pub fn into_parts(mut self) -> Vec<Poly<Ntt>> {
+        std::mem::take(&mut self.parts)
     }
 
     /// Level: number of limbs minus one.

@@ -3,6 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
+use cipherloom_ring::{Basis, Ntt, Poly};
+use rayon::prelude::*;
+
 /// Buffers that are free. Belongs to one evaluator; holds as many as were ever in use at once.
 /// They hold parts of ciphertexts only, never secrets.
 #[derive(Debug, Default)]
@@ -66,9 +69,90 @@ impl DerefMut for Scratch<'_> {
     }
 }
 
+/// Most polynomials that a pool keeps; the oldest goes first.
+const MAX_POLYS: usize = 64;
+
+/// Polynomials of dropped ciphertexts, for the next results. Belongs to one evaluator and its ciphertexts.
+#[derive(Debug, Default)]
+pub(crate) struct PolyPool {
+    free: Mutex<Vec<Poly<Ntt>>>,
+}
+
+impl PolyPool {
+    /// A polynomial over `basis` of unspecified content: write every limb.
+    pub(crate) fn take(&self, basis: &Basis) -> Poly<Ntt> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        match free.iter().rposition(|p| p.basis().same_as(basis)) {
+            Some(i) => free.swap_remove(i),
+            None => {
+                drop(free);
+                Poly::zero(basis)
+            }
+        }
+    }
+
+    /// A polynomial whose limb i is what `f(i, limb)` writes, in parallel for long limbs.
+    pub(crate) fn build(&self, basis: &Basis, f: impl Fn(usize, &mut [u64]) + Sync) -> Poly<Ntt> {
+        let mut out = self.take(basis);
+        for_each_limb(
+            out.limbs_mut().enumerate().collect(),
+            basis.n(),
+            |(i, o)| f(i, o),
+        );
+        out
+    }
+
+    /// A copy.
+    pub(crate) fn copy(&self, p: &Poly<Ntt>) -> Poly<Ntt> {
+        self.build(p.basis(), |i, out| out.copy_from_slice(p.limb(i)))
+    }
+
+    pub(crate) fn give(&self, polys: Vec<Poly<Ntt>>) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        for p in polys {
+            if free.len() >= MAX_POLYS {
+                free.remove(0);
+            }
+            free.push(p);
+        }
+    }
+}
+
+/// Shortest limb for which the thread pool is used.
+pub(crate) const MIN_PARALLEL_DEGREE: usize = 1 << 13;
+
+/// Runs a task for each limb, in parallel for long limbs.
+pub(crate) fn for_each_limb<T: Send>(limbs: Vec<T>, n: usize, f: impl Fn(T) + Sync + Send) {
+    if n >= MIN_PARALLEL_DEGREE && limbs.len() > 1 {
+        limbs.into_par_iter().for_each(f);
+    } else {
+        limbs.into_iter().for_each(f);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_polynomial_is_used_again_over_the_same_primes_only() {
+        let q = Basis::new(16, &[97, 193]).unwrap();
+        let pool = PolyPool::default();
+        let one = |i: usize, limb: &mut [u64]| limb.fill(i as u64 + 1);
+        let p = pool.build(&q, one);
+        let copy = pool.copy(&p);
+        assert_eq!(copy, p);
+        pool.give(vec![p, copy]);
+        assert_eq!(pool.take(&q.prefix(1).unwrap()).limbs(), 1);
+        assert_eq!(pool.free.lock().unwrap().len(), 2);
+        assert_eq!(
+            pool.take(&q).limb(1)[0],
+            2,
+            "content stays until it is overwritten"
+        );
+        pool.give((0..100).map(|_| Poly::zero(&q)).collect());
+        assert_eq!(pool.free.lock().unwrap().len(), MAX_POLYS);
+    }
 
     #[test]
     fn buffers_come_back_and_the_smallest_that_fits_is_taken() {

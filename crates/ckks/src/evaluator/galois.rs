@@ -109,7 +109,10 @@ impl Evaluator {
             return Err(CkksError::Empty { op: "rotate" });
         };
         let finish = Finish::Galois(&a.parts()[0], automorphism.perm());
-        let parts = self.params.tables().divide(products, &finish, &self.pool)?;
+        let parts = self
+            .params
+            .tables()
+            .divide(products, &finish, &self.pool, &self.polys)?;
         if automorphism.g() == self.params.conjugation_element() {
             self.counter.conjugation();
         } else {

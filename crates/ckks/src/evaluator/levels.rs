@@ -34,7 +34,10 @@ impl Evaluator {
     /// Not counted; the caller has checked the level.
     pub(super) fn rescaled(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         let q = self.params.chain().q()[a.level()];
-        let parts = self.params.tables().rescale(a.parts(), &self.pool)?;
+        let parts = self
+            .params
+            .tables()
+            .rescale(a.parts(), &self.pool, &self.polys)?;
         Ok(self.made(parts, a.scale().rescaled(q)))
     }
 
@@ -106,7 +109,10 @@ impl Evaluator {
         for part in &mut low {
             part.mul_scalar_assign(constant);
         }
-        let parts = self.params.tables().rescale(&low, &self.pool)?;
+        let parts = self
+            .params
+            .tables()
+            .rescale(&low, &self.pool, &self.polys)?;
         self.counter.align();
         Ok(self.made(parts, want))
     }

@@ -22,7 +22,7 @@ use crate::keys::EvaluationKeys;
 use crate::live::LiveCounter;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
-use crate::scratch::ScratchPool;
+use crate::scratch::{PolyPool, ScratchPool};
 
 pub use galois::Hoisted;
 
@@ -36,6 +36,8 @@ pub struct Evaluator {
     counter: OpCounter,
     live: Option<LiveCounter>,
     pool: ScratchPool,
+    /// Polynomials of dropped results.
+    polys: Arc<PolyPool>,
 }
 
 impl Evaluator {
@@ -56,6 +58,7 @@ impl Evaluator {
             counter: OpCounter::default(),
             live: None,
             pool: ScratchPool::default(),
+            polys: Arc::default(),
         })
     }
 
@@ -106,13 +109,35 @@ impl Evaluator {
     /// Wraps a result.
     fn made(&self, parts: Vec<Poly<Ntt>>, scale: Scale) -> Ciphertext {
         let mut ct = Ciphertext::raw(parts, scale, self.params.digest());
+        ct.set_home(&self.polys);
         self.track(&mut ct);
         ct
     }
 
+    /// `a b`, pointwise; the caller has checked that the bases agree.
+    fn product(&self, a: &Poly<Ntt>, b: &Poly<Ntt>) -> Poly<Ntt> {
+        let basis = a.basis();
+        self.polys.build(basis, |i, out| {
+            basis
+                .backend()
+                .mul(basis.modulus(i), out, a.limb(i), b.limb(i));
+        })
+    }
+
+    /// `sum of a_i b_i`, pointwise; the caller has checked that the bases agree and there is a term.
+    fn dot(&self, terms: &[(&Poly<Ntt>, &Poly<Ntt>)]) -> Poly<Ntt> {
+        let basis = terms[0].0.basis();
+        self.polys.build(basis, |i, out| {
+            out.fill(0);
+            let limbs: Vec<_> = terms.iter().map(|(a, b)| (a.limb(i), b.limb(i))).collect();
+            basis.backend().dot_add(basis.modulus(i), out, &limbs);
+        })
+    }
+
     /// A copy that counts as a result of this evaluator.
     fn copy(&self, ct: &Ciphertext) -> Ciphertext {
-        self.made(ct.parts().to_vec(), ct.scale())
+        let parts = ct.parts().iter().map(|p| self.polys.copy(p)).collect();
+        self.made(parts, ct.scale())
     }
 
     fn check_ct(&self, ct: &Ciphertext) -> Result<(), CkksError> {

@@ -1,6 +1,5 @@
 //! Products with plaintexts and ciphertexts.
 
-use cipherloom_ring::{Ntt, Poly};
 use cipherloom_spec::Scale;
 
 use super::arith::mul_by_constant;
@@ -22,8 +21,8 @@ impl Evaluator {
         let parts = a
             .parts()
             .iter()
-            .map(|p| p.mul(b.poly()))
-            .collect::<Result<_, _>>()?;
+            .map(|p| self.product(p, b.poly()))
+            .collect();
         self.counter.pt_ct(1);
         Ok(self.made(parts, a.scale().times(b.scale())))
     }
@@ -53,18 +52,15 @@ impl Evaluator {
                 });
             }
         }
-        let basis = first.parts()[0].basis();
         let parts = (0..count)
             .map(|part| {
                 let pairs: Vec<_> = terms
                     .iter()
                     .map(|(a, b)| (&a.parts()[part], b.poly()))
                     .collect();
-                let mut acc = Poly::<Ntt>::zero(basis);
-                acc.dot_add_assign(&pairs)?;
-                Ok(acc)
+                self.dot(&pairs)
             })
-            .collect::<Result<_, CkksError>>()?;
+            .collect();
         self.counter.pt_ct(terms.len());
         Ok(self.made(parts, scale))
     }
@@ -147,9 +143,11 @@ impl Evaluator {
         two_parts("mul", a)?;
         two_parts("mul", b)?;
         let (a, b, scale) = (a.parts(), b.parts(), a.scale().times(b.scale()));
-        let mut middle = a[0].mul(&b[1])?;
-        middle.mul_add_assign(&a[1], &b[0])?;
-        let parts = vec![a[0].mul(&b[0])?, middle, a[1].mul(&b[1])?];
+        let parts = vec![
+            self.product(&a[0], &b[0]),
+            self.dot(&[(&a[0], &b[1]), (&a[1], &b[0])]),
+            self.product(&a[1], &b[1]),
+        ];
         self.counter.ct_ct();
         Ok(self.made(parts, scale))
     }
@@ -167,7 +165,7 @@ impl Evaluator {
         let key = self.keys.key(KeyPurpose::Relinearization)?;
         let tables = self.params.tables();
         let products = tables.products(c2, key, &self.pool)?;
-        let parts = tables.divide(products, &Finish::Add(c0, c1), &self.pool)?;
+        let parts = tables.divide(products, &Finish::Add(c0, c1), &self.pool, &self.polys)?;
         self.counter.relinearization();
         Ok(self.made(parts.into(), a.scale()))
     }
@@ -219,7 +217,7 @@ impl Evaluator {
         let key = self.keys.key(KeyPurpose::Relinearization)?;
         let tables = self.params.tables();
         let products = tables.products(c2, key, &self.pool)?;
-        let parts = tables.divide_rescale(products, c0, c1, &self.pool)?;
+        let parts = tables.divide_rescale(products, c0, c1, &self.pool, &self.polys)?;
         self.counter.relinearization();
         self.counter.rescale();
         let q = self.params.chain().q()[a.level()];

@@ -2,11 +2,10 @@
 //! quotient while its limb is cached.
 
 use cipherloom_ring::{Ntt, Poly};
-use rayon::prelude::*;
 
-use super::{for_each_chunk, KeySwitchTables, Products, MIN_PARALLEL_DEGREE};
+use super::{for_each_chunk, KeySwitchTables, Products};
 use crate::error::CkksError;
-use crate::scratch::ScratchPool;
+use crate::scratch::{for_each_limb, PolyPool, ScratchPool};
 
 /// What becomes of the two quotients u0, u1.
 pub(crate) enum Finish<'a> {
@@ -25,9 +24,10 @@ impl KeySwitchTables {
         products: Products<'_>,
         finish: &Finish<'_>,
         pool: &ScratchPool,
+        polys: &PolyPool,
     ) -> Result<[Poly<Ntt>; 2], CkksError> {
         let level = products.level;
-        self.divide_by(products, level + 1, &self.down, finish, pool)
+        self.divide_by(products, level + 1, &self.down, finish, pool, polys)
     }
 
     /// round((products + P (c0, c1)) / (P q_level)): a key switch, a sum and a rescale with one rounding; two
@@ -38,6 +38,7 @@ impl KeySwitchTables {
         c0: &Poly<Ntt>,
         c1: &Poly<Ntt>,
         pool: &ScratchPool,
+        polys: &PolyPool,
     ) -> Result<[Poly<Ntt>; 2], CkksError> {
         let (n, level) = (self.q.n(), products.level);
         let backend = self.q.backend();
@@ -49,7 +50,7 @@ impl KeySwitchTables {
             backend.scalar_mul_add(m, a, c1.limb(i), self.p_mod_q[i]);
         });
         let divisor = &self.down_rescale[level];
-        self.divide_by(products, level, divisor, &Finish::Keep, pool)
+        self.divide_by(products, level, divisor, &Finish::Keep, pool, polys)
     }
 
     /// Divides by the primes of `divisor`: the special ones and those from limb `keep` of q on.
@@ -60,6 +61,7 @@ impl KeySwitchTables {
         divisor: &super::Divisor,
         finish: &Finish<'_>,
         pool: &ScratchPool,
+        polys: &PolyPool,
     ) -> Result<[Poly<Ntt>; 2], CkksError> {
         let n = self.q.n();
         let backend = self.q.backend();
@@ -101,8 +103,8 @@ impl KeySwitchTables {
             .collect();
 
         let basis = self.q.prefix(keep)?;
-        let mut u0 = Poly::<Ntt>::zero(&basis);
-        let mut u1 = Poly::<Ntt>::zero(&basis);
+        let mut u0 = polys.take(&basis);
+        let mut u1 = polys.take(&basis);
         let limb = |i: usize, out: [&mut [u64]; 2], acc: &[u64]| {
             let m = basis.modulus(i);
             for (half, out) in out.into_iter().enumerate() {
@@ -137,15 +139,7 @@ impl KeySwitchTables {
             .zip(kept.chunks_exact(2 * n))
             .enumerate()
             .collect();
-        if n >= MIN_PARALLEL_DEGREE && tasks.len() > 1 {
-            tasks
-                .into_par_iter()
-                .for_each(|(i, ((o0, o1), acc))| limb(i, [o0, o1], acc));
-        } else {
-            for (i, ((o0, o1), acc)) in tasks {
-                limb(i, [o0, o1], acc);
-            }
-        }
+        for_each_limb(tasks, n, |(i, ((o0, o1), acc))| limb(i, [o0, o1], acc));
         Ok([u0, u1])
     }
 }

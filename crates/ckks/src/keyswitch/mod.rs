@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::error::CkksError;
 use crate::keys::EvaluationKey;
-use crate::scratch::{Scratch, ScratchPool};
+use crate::scratch::{Scratch, ScratchPool, MIN_PARALLEL_DEGREE};
 use convert::Converter;
 pub(crate) use divide::Finish;
 
@@ -275,9 +275,6 @@ impl KeySwitchTables {
         Ok(Products { acc, level })
     }
 }
-
-/// Shortest limb for which the thread pool is used.
-const MIN_PARALLEL_DEGREE: usize = 1 << 13;
 
 /// Calls `f(index, chunk)` for chunks of `len` words, in parallel for long limbs.
 fn for_each_chunk(data: &mut [u64], len: usize, n: usize, f: impl Fn(usize, &mut [u64]) + Sync) {
