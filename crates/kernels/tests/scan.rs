@@ -1,5 +1,7 @@
 //! HEScan on the plain oracle: values against the sequential recurrence, depth, counts, keys, refusals.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use cipherloom_kernels::{HeScan, KernelError, ScanPacket, SimCiphertext, SlotDomain, SlotSim};

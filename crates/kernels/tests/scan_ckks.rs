@@ -1,6 +1,8 @@
 //! HEScan on ciphertexts at a toy ring: values, counts and peak equal those of the oracle and of the plan, with exactly the
 //! keys that the plan lists, each no longer than the plan says.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use cipherloom_ckks::{

@@ -1,6 +1,6 @@
 //! A scan in the clear: random factors, the sequential recurrence, slot vectors of the packet.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use cipherloom_kernels::Complex64;
 use cipherloom_spec::layout::{ScanLayout, ScanTensors, SlotMap};

@@ -299,7 +299,7 @@ impl<'a> ScanWalk<'a> {
             let by = match by_rows {
                 true => (reach * l.row_stride()) as i64,
                 // An even block of columns spreads to the right, an odd one to the left.
-                false if (r / reach) % 2 == 0 => -((reach * l.replicas()) as i64),
+                false if (r / reach).is_multiple_of(2) => -((reach * l.replicas()) as i64),
                 false => (reach * l.replicas()) as i64,
             };
             let turned = self.w.rotate(&v, by, l.slots());
@@ -349,7 +349,7 @@ impl<'a> ScanWalk<'a> {
 
     /// Frees the copies after the last step of a tile.
     fn close(&mut self, f: Factor, step: usize) {
-        if (step + 1) % self.s.layout().rows() == 0 || step + 1 == self.s.steps() {
+        if (step + 1).is_multiple_of(self.s.layout().rows()) || step + 1 == self.s.steps() {
             self.open[f as usize] = None;
         }
     }
