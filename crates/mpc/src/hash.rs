@@ -4,6 +4,7 @@
 
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use aes::Aes128Enc;
+use std::mem::ManuallyDrop;
 
 /// The hash of one session.
 #[derive(Clone)]
@@ -23,9 +24,12 @@ impl CotHash {
         }
     }
 
+    /// The key is public, so its schedule need not be wiped, which would cost as much as the encryption.
     #[inline]
-    fn cipher(&self, index: u64) -> Aes128Enc {
-        Aes128Enc::new(&Array((self.s ^ u128::from(index)).to_le_bytes()))
+    fn cipher(&self, index: u64) -> ManuallyDrop<Aes128Enc> {
+        ManuallyDrop::new(Aes128Enc::new(&Array(
+            (self.s ^ u128::from(index)).to_le_bytes(),
+        )))
     }
 
     /// The hashes of `x`, all under one index, in place.

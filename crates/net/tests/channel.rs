@@ -96,7 +96,7 @@ fn both_sides_count_the_same_bytes_messages_and_flights_by_stage() {
 fn a_message_is_cut_into_frames_and_joined_again() {
     let (mut a, mut b) = Channel::memory_pair(long()).unwrap();
     let n = 2 * FRAME_PAYLOAD + 17;
-    let data: Vec<u8> = (0..n).map(|i| (i * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..n).map(|i| ((i * 31) >> 3) as u8).collect();
     a.send(FrameKind::Setup, &data).unwrap();
     a.send(FrameKind::Setup, &data).unwrap();
     assert!(b.recv(FrameKind::Setup, n).unwrap() == data);
