@@ -189,6 +189,14 @@ impl SlotDomain for CkksSlots {
                 op: "mul_plain_sum",
             });
         }
+        // A wrong operand is named before a missing level is.
+        if let Some((a, b)) = terms.iter().find(|(a, b)| a.ct.level() != b.level()) {
+            return Err(KernelError::LevelMismatch {
+                op: "mul_plain_sum",
+                left: a.ct.level(),
+                right: b.level(),
+            });
+        }
         let terms: Vec<_> = terms.iter().map(|(a, b)| (&a.ct, *b)).collect();
         Ok(self.made(self.evaluator.mul_plain_accumulate(&terms)?))
     }
