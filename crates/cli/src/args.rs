@@ -22,16 +22,22 @@ pub enum Command {
     #[command(after_help = "Example: cipherloom demo --text review.txt --length 512 --json")]
     Demo(DemoArgs),
     /// Show what a deployment would do and cost, without running anything.
-    #[command(after_help = "Examples:\n  cipherloom plan models/mamba2-moviedoc --length 128\n  cipherloom plan --shape mamba-base --length 4096 --block 512 --json")]
+    #[command(
+        after_help = "Examples:\n  cipherloom plan models/mamba2-moviedoc --length 128\n  cipherloom plan --shape mamba-base --length 4096 --block 512 --json"
+    )]
     Plan(PlanArgs),
     /// Measure this machine's primitive costs and keep them as the profile that predictions use.
     #[command(after_help = "Example: cipherloom measure --json > profile.json")]
     Measure(MeasureArgs),
     /// Measure a model's activation ranges on documents and write calibration.json beside it.
-    #[command(after_help = "Example: cipherloom calibrate models/mamba2-moviedoc documents/documents.jsonl")]
+    #[command(
+        after_help = "Example: cipherloom calibrate models/mamba2-moviedoc documents/documents.jsonl"
+    )]
     Calibrate(CalibrateArgs),
     /// Run documents exactly, with the surrogate and encrypted, and compare.
-    #[command(after_help = "Example: cipherloom audit models/mamba2-moviedoc reviews.jsonl --length 128 --limit 20 --json")]
+    #[command(
+        after_help = "Example: cipherloom audit models/mamba2-moviedoc reviews.jsonl --length 128 --limit 20 --json"
+    )]
     Audit(AuditArgs),
     /// The server process of a demo (internal).
     #[command(hide = true)]

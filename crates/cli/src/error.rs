@@ -58,5 +58,8 @@ impl From<cipherloom_spec::SpecError> for CliError {
 
 /// A file error with its path.
 pub fn file_error(path: &std::path::Path, e: impl std::fmt::Display) -> CliError {
-    CliError::File { path: path.display().to_string(), detail: e.to_string() }
+    CliError::File {
+        path: path.display().to_string(),
+        detail: e.to_string(),
+    }
 }

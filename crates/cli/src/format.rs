@@ -68,6 +68,12 @@ mod tests {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(3 << 20), "3.0 MiB");
         assert_eq!(seconds(185.0), "3 min 5 s");
-        assert_eq!(table(&["a", "b", "n"], &[vec!["x".into(), "yy".into(), "10".into()]]), "a  b    n\nx  yy  10\n");
+        assert_eq!(
+            table(
+                &["a", "b", "n"],
+                &[vec!["x".into(), "yy".into(), "10".into()]]
+            ),
+            "a  b    n\nx  yy  10\n"
+        );
     }
 }

@@ -2,7 +2,6 @@
 
 mod args;
 mod commands;
-mod compare;
 mod error;
 mod format;
 mod pair;

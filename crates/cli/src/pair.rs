@@ -6,8 +6,12 @@ use crate::progress::Progress;
 use crate::shipped::ModelFolder;
 use cipherloom_engine::document::client_input;
 use cipherloom_engine::report::same_traffic;
-use cipherloom_engine::{link, run_client, ClientOutcome, EngineError, PartyReport, SecretSeed, SessionOptions};
-use cipherloom_model::{forward, observe::Silent, Calibration, Encoded, Exact, Mamba2, Surrogate, Tokenizer};
+use cipherloom_engine::{
+    link, run_client, ClientOutcome, EngineError, PartyReport, SecretSeed, SessionOptions,
+};
+use cipherloom_model::{
+    forward, observe::Silent, Calibration, Encoded, Exact, Mamba2, Surrogate, Tokenizer,
+};
 use cipherloom_plan::{Plan, PlanError, Request};
 use cipherloom_spec::approx::Stack;
 use cipherloom_spec::schedule::Carry;
@@ -48,7 +52,10 @@ pub fn carry(c: crate::args::CarryArg) -> Carry {
 /// # Errors
 /// `Argument` listing the names.
 pub fn stack(name: &str) -> Result<Stack, CliError> {
-    Stack::from_str(name).map_err(|e| CliError::Argument { argument: "--stack", detail: e.to_string() })
+    Stack::from_str(name).map_err(|e| CliError::Argument {
+        argument: "--stack",
+        detail: e.to_string(),
+    })
 }
 
 /// Loads a model folder and builds its plan.
@@ -65,10 +72,21 @@ pub fn prepare(folder: &ModelFolder, choices: &PlanChoices) -> Result<Prepared, 
             calibration = calibration.with_stack(stack, &model)?;
         }
     }
-    let request =
-        Request::for_model(&folder.name(), &model, &calibration, choices.length, choices.block, carry(choices.carry))?;
+    let request = Request::for_model(
+        &folder.name(),
+        &model,
+        &calibration,
+        choices.length,
+        choices.block,
+        carry(choices.carry),
+    )?;
     let plan = Plan::build(request)?;
-    Ok(Prepared { model, tokenizer, calibration, plan })
+    Ok(Prepared {
+        model,
+        tokenizer,
+        calibration,
+        plan,
+    })
 }
 
 /// The server process; killed when dropped before its end.
@@ -106,7 +124,8 @@ impl ServerProcess {
             .map_err(|e| file_error(&std::env::temp_dir(), e))?;
         let plan = files.path().join("plan.json");
         std::fs::write(&plan, prepared.plan.to_json()?).map_err(|e| file_error(&plan, e))?;
-        let program = std::env::current_exe().map_err(|e| file_error(Path::new("this program"), e))?;
+        let program =
+            std::env::current_exe().map_err(|e| file_error(Path::new("this program"), e))?;
         let mut command = Command::new(program);
         command
             .arg("demo-server")
@@ -121,16 +140,26 @@ impl ServerProcess {
         if let Some(d) = dump {
             command.arg("--dump").arg(d);
         }
-        let mut child = command.spawn().map_err(|e| file_error(Path::new("the server process"), e))?;
+        let mut child = command
+            .spawn()
+            .map_err(|e| file_error(Path::new("the server process"), e))?;
         let Some(stdout) = child.stdout.take() else {
             return Err(process("it has no output"));
         };
         let mut out = BufReader::new(stdout);
         let mut line = String::new();
         let read = out.read_line(&mut line);
-        let addr = line.trim().strip_prefix(LISTENING).and_then(|a| a.parse().ok());
+        let addr = line
+            .trim()
+            .strip_prefix(LISTENING)
+            .and_then(|a| a.parse().ok());
         match (read, addr) {
-            (Ok(_), Some(addr)) => Ok(Self { child, out, addr, _files: files }),
+            (Ok(_), Some(addr)) => Ok(Self {
+                child,
+                out,
+                addr,
+                _files: files,
+            }),
             _ => {
                 let _ = child.kill();
                 let mut said = String::new();
@@ -163,7 +192,10 @@ impl ServerProcess {
 }
 
 fn process(detail: &str) -> CliError {
-    CliError::Engine(EngineError::Process { party: "server", detail: detail.to_string() })
+    CliError::Engine(EngineError::Process {
+        party: "server",
+        detail: detail.to_string(),
+    })
 }
 
 /// One encrypted classification beside the plaintext ones.
@@ -195,7 +227,10 @@ pub fn classify(
     let start = Instant::now();
     let seed = SecretSeed::from_os().map_err(|e| EngineError::Entropy(e.to_string()))?;
     let channel = link::connect(server.addr, link::profile(network)?)?;
-    let options = SessionOptions { dump, record_schedule: false };
+    let options = SessionOptions {
+        dump,
+        record_schedule: false,
+    };
     let input = client_input(&prepared.model, text)?;
     let outcome = run_client(channel, &prepared.plan, &seed, input, &options, progress);
     let client = match outcome {
@@ -215,21 +250,43 @@ pub fn classify(
         r.stages.iter().map(|s| (s.name.clone(), s.cost)).collect()
     };
     let (a, b) = (pairs(&client.report), pairs(&report));
-    same_traffic(a.iter().map(|(n, c)| (n.as_str(), c)), b.iter().map(|(n, c)| (n.as_str(), c)))
-        .map_err(|d| CliError::Reports(d.to_string()))?;
+    same_traffic(
+        a.iter().map(|(n, c)| (n.as_str(), c)),
+        b.iter().map(|(n, c)| (n.as_str(), c)),
+    )
+    .map_err(|d| CliError::Reports(d.to_string()))?;
     if client.report.traffic != report.traffic || client.report.setup_bytes != report.setup_bytes {
-        return Err(CliError::Reports(format!("{:?} and {:?}", client.report.traffic, report.traffic)));
+        return Err(CliError::Reports(format!(
+            "{:?} and {:?}",
+            client.report.traffic, report.traffic
+        )));
     }
     let (model, ids, real) = (&prepared.model, &text.ids, text.real);
-    let surrogate = forward(model, ids, real, &Surrogate::new(&prepared.calibration), &mut Silent)?.logits;
+    let surrogate = forward(
+        model,
+        ids,
+        real,
+        &Surrogate::new(&prepared.calibration),
+        &mut Silent,
+    )?
+    .logits;
     let exact = forward(model, ids, real, &Exact, &mut Silent)?.logits;
-    Ok(Answer { client, server: report, surrogate, exact, seconds })
+    Ok(Answer {
+        client,
+        server: report,
+        surrogate,
+        exact,
+        seconds,
+    })
 }
 
 /// Largest absolute difference.
 #[must_use]
 pub fn max_diff(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+    a.iter()
+        .zip(b)
+        .map(|(x, y)| (x - y).abs())
+        .fold(0.0, f64::max)
 }
 
 /// How long a server process waits for a client.
@@ -241,8 +298,17 @@ pub const ACCEPT_WAIT: Duration = Duration::from_secs(120);
 /// Planning errors.
 pub fn shape_plan(name: &str, choices: &PlanChoices) -> Result<Plan, CliError> {
     let shape = cipherloom_plan::ModelShape::named(name)?;
-    let stack = choices.stack.as_deref().map_or(Ok(Stack::default()), stack)?;
-    let request = Request::for_shape(shape, choices.length, choices.block, carry(choices.carry), stack)?;
+    let stack = choices
+        .stack
+        .as_deref()
+        .map_or(Ok(Stack::default()), stack)?;
+    let request = Request::for_shape(
+        shape,
+        choices.length,
+        choices.block,
+        carry(choices.carry),
+        stack,
+    )?;
     let plan: Result<Plan, PlanError> = Plan::build(request);
     Ok(plan?)
 }

@@ -14,7 +14,11 @@ impl Progress {
     /// Visible unless `quiet`.
     #[must_use]
     pub fn new(quiet: bool) -> Self {
-        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = if quiet {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new_spinner()
+        };
         if let Ok(style) = ProgressStyle::with_template("{spinner} [{elapsed}] {wide_msg}") {
             bar.set_style(style);
         }
@@ -45,7 +49,9 @@ impl Observer for Progress {
     fn stage(&mut self, stage: &Stage, index: usize, total: usize) {
         if index == 0 {
             self.bar.set_length(total as u64);
-            if let Ok(style) = ProgressStyle::with_template("[{elapsed}] {bar:30} {pos}/{len} eta {eta} {wide_msg}") {
+            if let Ok(style) = ProgressStyle::with_template(
+                "[{elapsed}] {bar:30} {pos}/{len} eta {eta} {wide_msg}",
+            ) {
                 self.bar.set_style(style);
             }
         }

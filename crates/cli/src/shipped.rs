@@ -5,11 +5,26 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 const FILES: [(&str, &[u8]); 5] = [
-    ("config.json", include_bytes!("../../../models/mamba2-moviedoc/config.json")),
-    ("model.safetensors", include_bytes!("../../../models/mamba2-moviedoc/model.safetensors")),
-    ("tokenizer.json", include_bytes!("../../../models/mamba2-moviedoc/tokenizer.json")),
-    ("tokenizer_config.json", include_bytes!("../../../models/mamba2-moviedoc/tokenizer_config.json")),
-    ("calibration.json", include_bytes!("../../../models/mamba2-moviedoc/calibration.json")),
+    (
+        "config.json",
+        include_bytes!("../../../models/mamba2-moviedoc/config.json"),
+    ),
+    (
+        "model.safetensors",
+        include_bytes!("../../../models/mamba2-moviedoc/model.safetensors"),
+    ),
+    (
+        "tokenizer.json",
+        include_bytes!("../../../models/mamba2-moviedoc/tokenizer.json"),
+    ),
+    (
+        "tokenizer_config.json",
+        include_bytes!("../../../models/mamba2-moviedoc/tokenizer_config.json"),
+    ),
+    (
+        "calibration.json",
+        include_bytes!("../../../models/mamba2-moviedoc/calibration.json"),
+    ),
 ];
 
 /// The shipped review.
@@ -31,7 +46,10 @@ impl ModelFolder {
     /// `File` when the temporary folder cannot be written.
     pub fn open(given: Option<&PathBuf>) -> Result<Self, CliError> {
         if let Some(path) = given {
-            return Ok(Self { path: path.clone(), _temporary: None });
+            return Ok(Self {
+                path: path.clone(),
+                _temporary: None,
+            });
         }
         let dir = tempfile::Builder::new()
             .prefix("cipherloom-model-")
@@ -44,12 +62,18 @@ impl ModelFolder {
             let file = path.join(name);
             std::fs::write(&file, bytes).map_err(|e| file_error(&file, e))?;
         }
-        Ok(Self { path, _temporary: Some(dir) })
+        Ok(Self {
+            path,
+            _temporary: Some(dir),
+        })
     }
 
     /// Name for people.
     #[must_use]
     pub fn name(&self) -> String {
-        self.path.file_name().map_or_else(|| self.path.display().to_string(), |n| n.to_string_lossy().into_owned())
+        self.path.file_name().map_or_else(
+            || self.path.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        )
     }
 }

@@ -13,7 +13,11 @@ pub fn client_input(model: &Mamba2, text: &Encoded) -> Result<ClientInput, Engin
     let mut embedded = Vec::with_capacity(text.ids.len() * table.cols);
     for (position, &id) in text.ids.iter().enumerate() {
         if id as usize >= table.rows {
-            return Err(ModelError::TokenId { id, position, vocab: table.rows }
+            return Err(ModelError::TokenId {
+                id,
+                position,
+                vocab: table.rows,
+            }
             .into());
         }
         embedded.extend_from_slice(table.row(id as usize));

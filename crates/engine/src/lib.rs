@@ -4,6 +4,7 @@
 //! holds keys, ciphertexts and weights ([`client`], [`server`]). Every executed stage is held against the plan.
 
 pub mod client;
+pub mod compare;
 pub mod configs;
 pub mod document;
 pub mod dump;

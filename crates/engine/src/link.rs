@@ -1,7 +1,10 @@
 //! Opening channels: TCP, with an emulated link if asked for.
 
 use crate::EngineError;
-use cipherloom_net::{Channel, ChannelConfig, EmulatedLink, LinkProfile, NetError, TcpAcceptor, TcpTransport, Transport};
+use cipherloom_net::{
+    Channel, ChannelConfig, EmulatedLink, LinkProfile, NetError, TcpAcceptor, TcpTransport,
+    Transport,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,7 +22,11 @@ pub fn profile(name: &str) -> Result<Option<LinkProfile>, EngineError> {
     if name == "none" {
         return Ok(None);
     }
-    LinkProfile::named(name).map(Some).ok_or_else(|| EngineError::Network { name: name.to_string() })
+    LinkProfile::named(name)
+        .map(Some)
+        .ok_or_else(|| EngineError::Network {
+            name: name.to_string(),
+        })
 }
 
 fn channel(transport: TcpTransport, network: Option<LinkProfile>) -> Result<Channel, NetError> {
@@ -27,7 +34,13 @@ fn channel(transport: TcpTransport, network: Option<LinkProfile>) -> Result<Chan
         None => Box::new(transport),
         Some(p) => Box::new(EmulatedLink::new(Box::new(transport), p, MESSAGE_WAIT)),
     };
-    Channel::new(transport, ChannelConfig { deadline: MESSAGE_WAIT, ..ChannelConfig::default() })
+    Channel::new(
+        transport,
+        ChannelConfig {
+            deadline: MESSAGE_WAIT,
+            ..ChannelConfig::default()
+        },
+    )
 }
 
 /// Connects to a server.
@@ -35,7 +48,10 @@ fn channel(transport: TcpTransport, network: Option<LinkProfile>) -> Result<Chan
 /// # Errors
 /// Transport errors.
 pub fn connect(addr: SocketAddr, network: Option<LinkProfile>) -> Result<Channel, EngineError> {
-    Ok(channel(TcpTransport::connect(addr, CONNECT_WAIT)?, network)?)
+    Ok(channel(
+        TcpTransport::connect(addr, CONNECT_WAIT)?,
+        network,
+    )?)
 }
 
 /// A listening socket.
@@ -49,7 +65,9 @@ impl Listener {
     /// # Errors
     /// Transport errors.
     pub fn bind(addr: SocketAddr) -> Result<Self, EngineError> {
-        Ok(Self { acceptor: TcpAcceptor::bind(addr)? })
+        Ok(Self {
+            acceptor: TcpAcceptor::bind(addr)?,
+        })
     }
 
     /// The bound address.
@@ -64,7 +82,11 @@ impl Listener {
     ///
     /// # Errors
     /// `Timeout` when none comes; transport errors.
-    pub fn accept(&self, wait: Duration, network: Option<LinkProfile>) -> Result<Channel, EngineError> {
+    pub fn accept(
+        &self,
+        wait: Duration,
+        network: Option<LinkProfile>,
+    ) -> Result<Channel, EngineError> {
         Ok(channel(self.acceptor.accept(wait, MESSAGE_WAIT)?, network)?)
     }
 }

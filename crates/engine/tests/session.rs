@@ -1,5 +1,6 @@
 //! Whole sessions in one process, two threads over memory channels: the encrypted answer equals the surrogate's.
 
+use cipherloom_engine::compare::compare;
 use cipherloom_engine::document::client_input;
 use cipherloom_engine::report::same_traffic;
 use cipherloom_engine::{
@@ -53,12 +54,13 @@ fn encode(s: &Setup, text: &str, length: usize) -> Encoded {
 
 fn run(s: &Setup, text: &Encoded) -> (ClientOutcome, ServerOutcome) {
     let (a, b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let options = SessionOptions {
-        dump: None,
+        dump: Some(dir.path().to_path_buf()),
         record_schedule: true,
     };
     let input = client_input(&s.model, text).unwrap();
-    std::thread::scope(|scope| {
+    let done = std::thread::scope(|scope| {
         let server = scope.spawn(|| run_server(b, &s.plan, &s.weights, &options, &mut Quiet));
         let client = run_client(
             a,
@@ -73,7 +75,17 @@ fn run(s: &Setup, text: &Encoded) -> (ClientOutcome, ServerOutcome) {
             (Ok(c), Ok(s)) => (c, s),
             (c, s) => panic!("client: {:?}\nserver: {:?}", c.err(), s.err()),
         }
-    })
+    });
+    // Both sides are this test's: every stage's shares, joined, equal the plaintext surrogate.
+    let comparison = compare(dir.path(), &s.model, &s.surrogate, &s.plan, text).unwrap();
+    for d in &comparison.stages {
+        println!(
+            "{:<24} {:<8} {:.2e} of {:.2e}",
+            d.stage, d.tensor, d.max_diff, d.max_abs
+        );
+    }
+    assert_eq!(comparison.first_divergence, None);
+    done
 }
 
 fn check(s: &Setup, text: &Encoded, client: &ClientOutcome, server: &ServerOutcome) {

@@ -53,17 +53,28 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
     let prepared = prepare(&folder, &args.choices)?;
     let documents = Document::read_all(&args.data, args.limit)?;
     if documents.is_empty() {
-        return Err(CliError::Argument { argument: "DATA", detail: format!("{} holds no document", args.data.display()) });
+        return Err(CliError::Argument {
+            argument: "DATA",
+            detail: format!("{} holds no document", args.data.display()),
+        });
     }
     progress.say("the server encodes its weights");
     let mut server = ServerProcess::start(&prepared, &folder, documents.len(), "none", None)?;
     let mut rows: Vec<Row> = Vec::with_capacity(documents.len());
     let config = &prepared.model.config;
     for d in &documents {
-        let text = prepared.tokenizer.encode(&d.text, args.choices.length, Truncation::Allow)?;
+        let text = prepared
+            .tokenizer
+            .encode(&d.text, args.choices.length, Truncation::Allow)?;
         let a = classify(&prepared, &mut server, &text, "none", None, &mut progress)?;
         let mut seen = RangeObserver::new(config.inner(), config.n_groups * config.state_size);
-        forward(&prepared.model, &text.ids, text.real, &Surrogate::new(&prepared.calibration), &mut seen)?;
+        forward(
+            &prepared.model,
+            &text.ids,
+            text.real,
+            &Surrogate::new(&prepared.calibration),
+            &mut seen,
+        )?;
         rows.push(Row {
             id: d.id.clone(),
             label: d.label,
@@ -72,7 +83,10 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
             encrypted: label(&a.client.logits),
             max_logit_diff_surrogate: max_diff(&a.client.logits, &a.surrogate),
             max_logit_diff_exact: max_diff(&a.client.logits, &a.exact),
-            outside_domain: prepared.calibration.outside(&seen.ranges, &prepared.model).len(),
+            outside_domain: prepared
+                .calibration
+                .outside(&seen.ranges, &prepared.model)
+                .len(),
             seconds: a.seconds,
         });
         if !args.json {
@@ -80,7 +94,12 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
                 progress.suspend(|| {
                     println!(
                         "{:<28} exact {} surrogate {} encrypted {}  difference {:.5}  {}",
-                        r.id, r.exact, r.surrogate, r.encrypted, r.max_logit_diff_surrogate, seconds(r.seconds)
+                        r.id,
+                        r.exact,
+                        r.surrogate,
+                        r.encrypted,
+                        r.max_logit_diff_surrogate,
+                        seconds(r.seconds)
                     );
                 });
             }
@@ -101,19 +120,32 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
         encrypted_accuracy: accuracy(|r| r.encrypted),
         encrypted_equals_surrogate: rows.iter().filter(|r| r.encrypted == r.surrogate).count(),
         encrypted_equals_exact: rows.iter().filter(|r| r.encrypted == r.exact).count(),
-        max_logit_diff_surrogate: rows.iter().map(|r| r.max_logit_diff_surrogate).fold(0.0, f64::max),
-        max_logit_diff_exact: rows.iter().map(|r| r.max_logit_diff_exact).fold(0.0, f64::max),
+        max_logit_diff_surrogate: rows
+            .iter()
+            .map(|r| r.max_logit_diff_surrogate)
+            .fold(0.0, f64::max),
+        max_logit_diff_exact: rows
+            .iter()
+            .map(|r| r.max_logit_diff_exact)
+            .fold(0.0, f64::max),
         documents_outside_domain: rows.iter().filter(|r| r.outside_domain > 0).count(),
         seconds: start.elapsed().as_secs_f64(),
         rows,
     };
     if args.json {
-        let text = serde_json::to_string_pretty(&audit).map_err(|e| CliError::Reports(e.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(&audit).map_err(|e| CliError::Reports(e.to_string()))?;
         println!("{text}");
         return Ok(());
     }
-    let percent = |v: Option<f64>| v.map_or_else(|| "no labels".into(), |v| format!("{:.1} %", 100.0 * v));
-    println!("\n{} documents at {} tokens in {}", audit.documents, audit.length, seconds(audit.seconds));
+    let percent =
+        |v: Option<f64>| v.map_or_else(|| "no labels".into(), |v| format!("{:.1} %", 100.0 * v));
+    println!(
+        "\n{} documents at {} tokens in {}",
+        audit.documents,
+        audit.length,
+        seconds(audit.seconds)
+    );
     println!(
         "accuracy   exact {}  surrogate {}  encrypted {}",
         percent(audit.exact_accuracy),

@@ -1,16 +1,15 @@
 //! `demo`: one document, both parties here.
 
 use crate::args::DemoArgs;
-use crate::compare;
 use crate::error::{file_error, CliError};
 use crate::format::{bytes, seconds, table};
 use crate::pair::{classify, max_diff, prepare, Answer, Prepared, ServerProcess};
 use crate::progress::Progress;
 use crate::shipped::{ModelFolder, DOCUMENT, DOCUMENT_NAME};
-use cipherloom_engine::{PartyReport, StageReport};
+use cipherloom_engine::{compare, PartyReport, StageReport};
 use cipherloom_model::forward::label;
 use cipherloom_model::tokenizer::read_text_file;
-use cipherloom_model::{Encoded, Truncation};
+use cipherloom_model::{Encoded, Surrogate, Truncation};
 use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -85,7 +84,10 @@ fn text(given: Option<&PathBuf>) -> Result<(String, String), CliError> {
         None => Ok((DOCUMENT.to_string(), DOCUMENT_NAME.to_string())),
         Some(p) if p.as_os_str() == "-" => {
             let mut s = String::new();
-            std::io::stdin().lock().read_to_string(&mut s).map_err(|e| file_error(Path::new("standard input"), e))?;
+            std::io::stdin()
+                .lock()
+                .read_to_string(&mut s)
+                .map_err(|e| file_error(Path::new("standard input"), e))?;
             Ok((s, "standard input".into()))
         }
         Some(p) => Ok((read_text_file(p)?, p.display().to_string())),
@@ -102,24 +104,55 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let folder = ModelFolder::open(args.model.as_ref())?;
     let prepared = prepare(&folder, &args.choices)?;
     let (text, source) = text(args.text.as_ref())?;
-    let encoded = prepared.tokenizer.encode(&text, args.choices.length, Truncation::Allow)?;
+    let encoded = prepared
+        .tokenizer
+        .encode(&text, args.choices.length, Truncation::Allow)?;
     if !args.json {
         intro(&prepared, &folder, &encoded, &source);
     }
     let dump = args
         .compare_plain
-        .then(|| tempfile::Builder::new().prefix("cipherloom-shares-").tempdir())
+        .then(|| {
+            tempfile::Builder::new()
+                .prefix("cipherloom-shares-")
+                .tempdir()
+        })
         .transpose()
         .map_err(|e| file_error(&std::env::temp_dir(), e))?;
     let dir = dump.as_ref().map(|d| d.path().to_path_buf());
     progress.say("the server encodes its weights");
     let mut server = ServerProcess::start(&prepared, &folder, 1, &args.network, dir.as_deref())?;
-    let answer = classify(&prepared, &mut server, &encoded, &args.network, dir.clone(), &mut progress)?;
+    let answer = classify(
+        &prepared,
+        &mut server,
+        &encoded,
+        &args.network,
+        dir.clone(),
+        &mut progress,
+    )?;
     progress.done();
-    let comparison = dir.map(|d| compare::compare(&d, &prepared, &encoded)).transpose()?;
-    let report = report(&prepared, &folder, &encoded, answer, &args.network, comparison);
+    let comparison = dir
+        .map(|d| {
+            compare::compare(
+                &d,
+                &prepared.model,
+                &Surrogate::new(&prepared.calibration),
+                &prepared.plan,
+                &encoded,
+            )
+        })
+        .transpose()?;
+    let report = report(
+        &prepared,
+        &folder,
+        &encoded,
+        answer,
+        &args.network,
+        comparison,
+    );
     if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| CliError::Reports(e.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(&report).map_err(|e| CliError::Reports(e.to_string()))?;
         println!("{text}");
     } else {
         print(&report);
@@ -129,12 +162,20 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
 
 fn intro(p: &Prepared, folder: &ModelFolder, text: &Encoded, source: &str) {
     let d = p.plan.document();
-    println!("model     {} ({} layers, stack {})", folder.name(), d.request.shape.layers, p.calibration.stack);
+    println!(
+        "model     {} ({} layers, stack {})",
+        folder.name(),
+        d.request.shape.layers,
+        p.calibration.stack
+    );
     let cut = match text.cut {
         Some(side) => format!(", the {side} of the text is cut to fit"),
         None => String::new(),
     };
-    println!("document  {source}: {} tokens, {} used of {}{cut}", text.total, text.real, d.request.length);
+    println!(
+        "document  {source}: {} tokens, {} used of {}{cut}",
+        text.total, text.real, d.request.length
+    );
     println!(
         "plan      {} stages, {} evaluation keys ({} to send once), failure 2^{:.0}, {}-bit security\n",
         d.stages.len(),
@@ -153,9 +194,21 @@ fn report(
     network: &str,
     compare_plain: Option<compare::Comparison>,
 ) -> DemoReport {
-    let name = |logits: &[f64]| p.model.config.labels.get(label(logits)).cloned().unwrap_or_default();
-    let stages: Vec<StageLine> =
-        a.server.stages.iter().zip(&a.client.report.stages).map(|(s, c)| line(s, c)).collect();
+    let name = |logits: &[f64]| {
+        p.model
+            .config
+            .labels
+            .get(label(logits))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let stages: Vec<StageLine> = a
+        .server
+        .stages
+        .iter()
+        .zip(&a.client.report.stages)
+        .map(|(s, c)| line(s, c))
+        .collect();
     let c: &PartyReport = &a.client.report;
     DemoReport {
         label: name(&a.client.logits),
@@ -179,7 +232,10 @@ fn report(
         },
         flights: c.traffic.flights,
         key_switches: stages.iter().map(|s| s.key_switches).sum(),
-        peak_rss_bytes: Peak { client: c.peak_rss_bytes, server: a.server.peak_rss_bytes },
+        peak_rss_bytes: Peak {
+            client: c.peak_rss_bytes,
+            server: a.server.peak_rss_bytes,
+        },
         failure_log2: p.plan.document().failure_log2,
         stages,
         compare_plain,
@@ -224,12 +280,41 @@ fn print(r: &DemoReport) {
             ]
         })
         .collect();
-    print!("{}", table(&["stage", "variant", "seconds", "to server", "to client", "flights", "key switches"], &rows));
+    print!(
+        "{}",
+        table(
+            &[
+                "stage",
+                "variant",
+                "seconds",
+                "to server",
+                "to client",
+                "flights",
+                "key switches"
+            ],
+            &rows
+        )
+    );
     println!();
-    let logits = |v: &[f64]| v.iter().map(|x| format!("{x:+.4}")).collect::<Vec<_>>().join("  ");
+    let logits = |v: &[f64]| {
+        v.iter()
+            .map(|x| format!("{x:+.4}"))
+            .collect::<Vec<_>>()
+            .join("  ")
+    };
     println!("encrypted   {:<10} {}", r.label, logits(&r.logits));
-    println!("surrogate   {:<10} {}   largest difference {:.5}", r.surrogate_label, logits(&r.surrogate_logits), r.max_logit_diff_surrogate);
-    println!("exact       {:<10} {}   largest difference {:.5}", r.exact_label, logits(&r.exact_logits), r.max_logit_diff_exact);
+    println!(
+        "surrogate   {:<10} {}   largest difference {:.5}",
+        r.surrogate_label,
+        logits(&r.surrogate_logits),
+        r.max_logit_diff_surrogate
+    );
+    println!(
+        "exact       {:<10} {}   largest difference {:.5}",
+        r.exact_label,
+        logits(&r.exact_logits),
+        r.max_logit_diff_exact
+    );
     if let Some(c) = &r.compare_plain {
         println!("\nstages against the plaintext surrogate (largest difference):");
         for s in &c.stages {
@@ -254,5 +339,9 @@ fn print(r: &DemoReport) {
         r.flights,
         bytes(r.bytes.setup)
     );
-    println!("memory      client {}, server {} (peaks)", bytes(r.peak_rss_bytes.client), bytes(r.peak_rss_bytes.server));
+    println!(
+        "memory      client {}, server {} (peaks)",
+        bytes(r.peak_rss_bytes.client),
+        bytes(r.peak_rss_bytes.server)
+    );
 }

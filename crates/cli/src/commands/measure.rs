@@ -8,5 +8,8 @@ use crate::error::CliError;
 /// # Errors
 /// Measurement errors.
 pub fn run(_args: &MeasureArgs) -> Result<(), CliError> {
-    Err(CliError::Argument { argument: "measure", detail: "is not in this build yet".into() })
+    Err(CliError::Argument {
+        argument: "measure",
+        detail: "is not in this build yet".into(),
+    })
 }

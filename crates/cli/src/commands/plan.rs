@@ -68,7 +68,8 @@ pub fn run(args: &PlanArgs) -> Result<(), CliError> {
     };
     let report = report(&plan, &args.network)?;
     if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| CliError::Reports(e.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(&report).map_err(|e| CliError::Reports(e.to_string()))?;
         println!("{text}");
     } else {
         print(&plan, &report);
@@ -120,7 +121,12 @@ fn report<'a>(plan: &'a Plan, network: &'a str) -> Result<PlanReport<'a>, CliErr
                     bytes: k
                         .levels()
                         .into_iter()
-                        .map(|l| cipherloom_plan::describe::boundary::evaluation_key_bytes(plan.chain(r), l))
+                        .map(|l| {
+                            cipherloom_plan::describe::boundary::evaluation_key_bytes(
+                                plan.chain(r),
+                                l,
+                            )
+                        })
                         .sum(),
                     rotations: k.rotations.iter().map(|k| k.rotation).collect(),
                 }
@@ -134,7 +140,10 @@ fn report<'a>(plan: &'a Plan, network: &'a str) -> Result<PlanReport<'a>, CliErr
         mpc,
         security_bits: d.security_bits,
         failure_log2: d.failure_log2,
-        memory: Memory { server: d.server_memory, client: d.client_memory },
+        memory: Memory {
+            server: d.server_memory,
+            client: d.client_memory,
+        },
         network,
         link_seconds,
         document: d,
@@ -142,7 +151,10 @@ fn report<'a>(plan: &'a Plan, network: &'a str) -> Result<PlanReport<'a>, CliErr
 }
 
 fn print(plan: &Plan, r: &PlanReport<'_>) {
-    println!("{} at {} tokens, scan block {}, carry {}\n", r.model, r.length, r.block, r.carry);
+    println!(
+        "{} at {} tokens, scan block {}, carry {}\n",
+        r.model, r.length, r.block, r.carry
+    );
     let rows: Vec<Vec<String>> = plan
         .stages()
         .iter()
@@ -164,7 +176,17 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
     print!(
         "{}",
         table(
-            &["stage", "variant", "levels", "key switches", "products", "comparisons", "bytes", "flights", "live ciphertexts"],
+            &[
+                "stage",
+                "variant",
+                "levels",
+                "key switches",
+                "products",
+                "comparisons",
+                "bytes",
+                "flights",
+                "live ciphertexts"
+            ],
             &rows
         )
     );
@@ -176,7 +198,13 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
         );
     }
     for k in &r.keys {
-        println!("keys {:<11} {} keys, {}; rotations {:?}", k.ring, k.count, bytes(k.bytes), k.rotations);
+        println!(
+            "keys {:<11} {} keys, {}; rotations {:?}",
+            k.ring,
+            k.count,
+            bytes(k.bytes),
+            k.rotations
+        );
     }
     println!("scan depth  {}", r.scan_depth);
     println!(
@@ -187,6 +215,10 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
         bytes(r.setup_bytes)
     );
     println!("link        {} on {} (transmission of the slower direction and half a round trip a flight)", seconds(r.link_seconds), r.network);
-    println!("memory      server {}, client {}", bytes(r.memory.server.total()), bytes(r.memory.client.total()));
+    println!(
+        "memory      server {}, client {}",
+        bytes(r.memory.server.total()),
+        bytes(r.memory.client.total())
+    );
     println!("failure     2^{:.1} an inference", r.failure_log2);
 }

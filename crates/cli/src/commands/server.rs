@@ -25,10 +25,15 @@ pub fn run(args: &DemoServerArgs) -> Result<(), CliError> {
     let listener = link::Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let mut out = std::io::stdout();
     let mut say = |line: String| -> Result<(), CliError> {
-        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|e| file_error(Path::new("standard output"), e))
+        writeln!(out, "{line}")
+            .and_then(|()| out.flush())
+            .map_err(|e| file_error(Path::new("standard output"), e))
     };
     say(format!("{LISTENING}{}", listener.local_addr()?))?;
-    let options = SessionOptions { dump: args.dump.clone(), record_schedule: false };
+    let options = SessionOptions {
+        dump: args.dump.clone(),
+        record_schedule: false,
+    };
     for _ in 0..args.sessions {
         let channel = listener.accept(ACCEPT_WAIT, network)?;
         let outcome = run_server(channel, &plan, &weights, &options, &mut Quiet)?;

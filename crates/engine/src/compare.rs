@@ -1,9 +1,9 @@
 //! `--compare-plain`: joins both parties' local share files and compares every stage with the plaintext surrogate.
 
-use crate::error::CliError;
-use crate::pair::Prepared;
-use cipherloom_engine::dump::{join, JoinedStage};
-use cipherloom_model::{forward, Encoded, Matrix, Surrogate, Trace};
+use crate::dump::{join, JoinedStage};
+use crate::EngineError;
+use cipherloom_model::{forward, Encoded, Mamba2, Matrix, Surrogate, Trace};
+use cipherloom_plan::Plan;
 use serde::Serialize;
 use std::path::Path;
 
@@ -33,19 +33,23 @@ pub struct Comparison {
 }
 
 /// The plaintext value of a tensor of shares, row-major.
-fn plain(p: &Prepared, trace: &Trace, layer: Option<usize>, tensor: &str) -> Option<Vec<f64>> {
+fn plain(model: &Mamba2, trace: &Trace, layer: Option<usize>, tensor: &str) -> Option<Vec<f64>> {
     let get = |name: &str| -> Option<&Matrix> {
         let full = layer.map_or_else(|| name.to_string(), |l| format!("layer{l}.{name}"));
         trace.tensors.get(&full)
     };
-    let inner = p.model.config.inner();
-    let bc = p.model.config.n_groups * p.model.config.state_size;
+    let inner = model.config.inner();
+    let bc = model.config.n_groups * model.config.state_size;
     let columns = |m: &Matrix, from: usize, to: usize| m.columns(from, to).data;
     // Norm weights are folded into the projections: shares hold rows before the weight.
     let unweighted = |m: &Matrix, w: &[f64]| -> Vec<f64> {
-        m.data.iter().enumerate().map(|(i, v)| v / w.get(i % w.len().max(1)).copied().unwrap_or(1.0)).collect()
+        m.data
+            .iter()
+            .enumerate()
+            .map(|(i, v)| v / w.get(i % w.len().max(1)).copied().unwrap_or(1.0))
+            .collect()
     };
-    let weights = layer.and_then(|l| p.model.layers.get(l));
+    let weights = layer.and_then(|l| model.layers.get(l));
     Some(match tensor {
         "h" if layer.is_none() => get("embeddings")?.data.clone(),
         "h" => get("out")?.data.clone(),
@@ -71,28 +75,55 @@ fn plain(p: &Prepared, trace: &Trace, layer: Option<usize>, tensor: &str) -> Opt
 ///
 /// # Errors
 /// Missing or malformed share files; model errors.
-pub fn compare(dir: &Path, p: &Prepared, text: &Encoded) -> Result<Comparison, CliError> {
+pub fn compare(
+    dir: &Path,
+    model: &Mamba2,
+    surrogate: &Surrogate,
+    plan: &Plan,
+    text: &Encoded,
+) -> Result<Comparison, EngineError> {
     let mut trace = Trace::default();
-    forward(&p.model, &text.ids, text.real, &Surrogate::new(&p.calibration), &mut trace)?;
-    let joined: Vec<JoinedStage> = join(dir, p.plan.stages())?;
+    forward(model, &text.ids, text.real, surrogate, &mut trace)?;
+    let joined: Vec<JoinedStage> = join(dir, plan.stages())?;
     let mut stages = Vec::new();
     let mut first_divergence = None;
     for s in joined {
         for (tensor, values) in &s.tensors {
-            let Some(want) = plain(p, &trace, s.layer, tensor) else {
+            let Some(want) = plain(model, &trace, s.layer, tensor) else {
                 continue;
             };
             // Only real tokens: what padding computes is nobody's.
             let rows = text.ids.len();
-            let width = if tensor == "logits" { want.len() } else { want.len() / rows.max(1) };
-            let real = if tensor == "logits" { want.len() } else { text.real * width };
-            let diff = values.iter().zip(&want).take(real).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let width = if tensor == "logits" {
+                want.len()
+            } else {
+                want.len() / rows.max(1)
+            };
+            let real = if tensor == "logits" {
+                want.len()
+            } else {
+                text.real * width
+            };
+            let diff = values
+                .iter()
+                .zip(&want)
+                .take(real)
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max);
             let max_abs = want.iter().take(real).fold(0.0f64, |m, v| m.max(v.abs()));
             if diff > TOLERANCE * max_abs.max(1.0) && first_divergence.is_none() {
                 first_divergence = Some(s.stage.clone());
             }
-            stages.push(StageDiff { stage: s.stage.clone(), tensor: tensor.clone(), max_diff: diff, max_abs });
+            stages.push(StageDiff {
+                stage: s.stage.clone(),
+                tensor: tensor.clone(),
+                max_diff: diff,
+                max_abs,
+            });
         }
     }
-    Ok(Comparison { stages, first_divergence })
+    Ok(Comparison {
+        stages,
+        first_divergence,
+    })
 }
