@@ -41,12 +41,16 @@ fn plain(model: &Mamba2, trace: &Trace, layer: Option<usize>, tensor: &str) -> O
     let inner = model.config.inner();
     let bc = model.config.n_groups * model.config.state_size;
     let columns = |m: &Matrix, from: usize, to: usize| m.columns(from, to).data;
-    // Norm weights are folded into the projections: shares hold rows before the weight.
+    // Norm weights are folded into the projections: shares hold rows before the weight. `max` below skips NaN.
     let unweighted = |m: &Matrix, w: &[f64]| -> Vec<f64> {
         m.data
             .iter()
             .enumerate()
-            .map(|(i, v)| v / w.get(i % w.len().max(1)).copied().unwrap_or(1.0))
+            .map(|(i, v)| match w.get(i % w.len().max(1)) {
+                // A zero weight hides the value: nothing to compare with.
+                Some(&w) if w != 0.0 => v / w,
+                _ => f64::NAN,
+            })
             .collect()
     };
     let weights = layer.and_then(|l| model.layers.get(l));

@@ -17,8 +17,6 @@ pub struct LayerWeights {
     pub convolution: EncodedConvolution<Plaintext>,
     /// Out-projection.
     pub output: EncodedMatrix<Plaintext>,
-    /// `dt_bias`, a head.
-    pub step_bias: Vec<f64>,
     /// `A = -exp(A_log)`, a head.
     pub rates: Vec<f64>,
     /// `D`, a head.
@@ -111,7 +109,6 @@ impl ServerWeights {
                 input,
                 convolution,
                 output,
-                step_bias: per_head(&l.dt_bias),
                 rates: per_head(&l.a),
                 skip: per_head(&l.d),
             });

@@ -119,7 +119,10 @@ fn run(case: &Case, taps: usize) {
         }
     }
     let used: BTreeSet<usize> = dom.rotations().into_keys().collect();
-    let listed: BTreeSet<usize> = linear::baby_rotations(&l).into_iter().chain(linear::late_rotations(&l)).collect();
+    let listed: BTreeSet<usize> = linear::baby_rotations(&l)
+        .into_iter()
+        .chain(linear::late_rotations(&l))
+        .collect();
     assert_eq!(used, listed, "{l:?}");
 
     let tap = |c: usize, k: usize| value(c, 5000 + k);
@@ -145,8 +148,9 @@ fn run(case: &Case, taps: usize) {
         }
     }
     let used: BTreeSet<usize> = dom.rotations().into_keys().collect();
-    let listed: BTreeSet<usize> = linear::projection_steps(&l)
+    let listed: BTreeSet<usize> = linear::baby_rotations(&l)
         .into_iter()
+        .chain(linear::late_rotations(&l))
         .chain(linear::convolution_rotations(&l, taps))
         .collect();
     assert_eq!(used, listed, "{l:?}");

@@ -17,6 +17,8 @@ use cipherloom_spec::fixed::{DEFAULT_FRAC, OUTPUT_BITS, OUTPUT_FRAC, SHARE_BITS}
 use cipherloom_spec::formats::{BlockConfig, HeadShape, NormConfig, PoolConfig};
 use cipherloom_spec::security::SECURITY_BITS;
 
+/// Longest message that a channel carries, in bytes.
+pub const MAX_MESSAGE: u64 = 2 << 30;
 /// Longest sequence of a plan.
 pub const MAX_LENGTH: usize = 1 << 16;
 
@@ -163,6 +165,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
     let final_norm = NormConfig::new(request.final_norm.clone())?;
     let pool = PoolConfig::new(request.pool)?;
 
+    let bounds = failure::Bounds::of(&request);
     let linear = LinearLayouts::choose(&shape, tokens)?;
     let scan = ScanChoice::choose(&shape, tokens, request.block, request.carry)?;
     let projection = chain_for_depth(PROJECTION_LOG_N, PROJECTION_DEPTH)?;
@@ -296,7 +299,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
             pairs * linear.input.groups(),
             seeded_ciphertext_bytes(&projection, top),
         );
-        let f = failure::to_ckks(tokens * hidden);
+        let f = failure::to_ckks(tokens * hidden, bounds);
         b.close(
             id,
             layer,
@@ -357,7 +360,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
         let (nz, nc) = (pairs * linear.z_blocks, pairs * linear.convolved.blocks());
         b.ledger.to_shares(nz, export_bytes(&projection, 1));
         b.ledger.to_shares(nc, export_bytes(&projection, 1));
-        let f = failure::to_shares(&projection, nz + nc);
+        let f = failure::to_shares(&projection, nz + nc, bounds);
         b.close(
             id,
             layer,
@@ -406,7 +409,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
         b.ledger.extend_64_88(values);
         b.ledger
             .to_ckks(packet_cts, seeded_ciphertext_bytes(&scan.chain, scan_top));
-        let f = failure::to_ckks(values);
+        let f = failure::to_ckks(values, bounds);
         let packet = || port("packet_ct", Layout::ScanCompact, ckks(Ring::Scan, scan_top));
         b.close(
             id,
@@ -435,7 +438,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
         let id = b.open();
         let nm = scan.tensors.chunks() * scan.tensors.tiles();
         b.ledger.to_shares(nm, export_bytes(&scan.chain, 1));
-        let f = failure::to_shares(&scan.chain, nm);
+        let f = failure::to_shares(&scan.chain, nm, bounds);
         b.close(
             id,
             layer,
@@ -475,7 +478,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
             pairs * linear.output.groups(),
             seeded_ciphertext_bytes(&projection, top - 1),
         );
-        let f = failure::to_ckks(tokens * inner);
+        let f = failure::to_ckks(tokens * inner, bounds);
         let y_ct = || port("y_ct", segment(inner), ckks(Ring::Projection, top - 1));
         b.close(
             id,
@@ -504,7 +507,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
         let id = b.open();
         let no = pairs * linear.output.blocks();
         b.ledger.to_shares(no, export_bytes(&projection, 1));
-        let f = failure::to_shares(&projection, no);
+        let f = failure::to_shares(&projection, no, bounds);
         b.close(
             id,
             layer,
@@ -557,6 +560,20 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
         none,
     );
 
+    let largest = b
+        .ledger
+        .stages()
+        .map(|(_, e)| e.largest_message)
+        .max()
+        .unwrap_or(0);
+    if largest > MAX_MESSAGE {
+        return Err(PlanError::Bound {
+            stage: "the longest message".into(),
+            what: "bytes of one message".into(),
+            have: (largest as f64).log2(),
+            limit: (MAX_MESSAGE as f64).log2(),
+        });
+    }
     let failure_log2 = failure::total(&b.stages, &b.failures)?;
     let setup = b.ledger.stage(SETUP_STAGE).0;
     let offline: Traffic = b.ledger.stage(OFFLINE_STAGE).0;
@@ -574,6 +591,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
         format: FORMAT.into(),
         version: VERSION,
         mpc,
+        products: ProductShape::default(),
         token_rows: linear.tokens.rows,
         scan_block: scan.block,
         projection_ring: projection.literal().clone(),

@@ -115,6 +115,8 @@ pub struct Document {
     pub request: Request,
     /// Two-party parameters.
     pub mpc: MpcChoices,
+    /// Parameters of secure products.
+    pub products: crate::describe::ledger::ProductShape,
     /// Rows of a token tile.
     pub token_rows: usize,
     /// Scan block in tokens, as chosen.
@@ -209,6 +211,7 @@ impl Plan {
             )+ };
         }
         same!(
+            products,
             token_rows,
             scan_block,
             projection_ring,

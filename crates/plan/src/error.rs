@@ -73,6 +73,14 @@ pub enum PlanError {
     /// A plan document that cannot be read.
     #[error("the plan document is not valid: {0}")]
     Document(String),
+    /// A machine profile that cannot be used.
+    #[error("{source_name} is not a machine profile that can be used: {detail}; write a new one with `cipherloom measure`")]
+    Profile {
+        /// Which profile: a path, or the shipped one.
+        source_name: String,
+        /// What is wrong.
+        detail: String,
+    },
     /// A fixed-point format does not fit its range.
     #[error(transparent)]
     Format(#[from] cipherloom_spec::formats::FormatError),

@@ -1,7 +1,7 @@
 //! The failure budget: log2 probabilities of stages and of an inference (protocols.md R14).
 
 use crate::stage::Stage;
-use crate::PlanError;
+use crate::{PlanError, Request};
 use cipherloom_spec::chain::CkksChain;
 use cipherloom_spec::cost::MpcCounts;
 use cipherloom_spec::fixed::{DEFAULT_FRAC, EXTENDED_BITS};
@@ -10,10 +10,44 @@ use cipherloom_spec::fixed::{DEFAULT_FRAC, EXTENDED_BITS};
 pub const AIM_LOG2: f64 = -30.0;
 /// A plan above it is refused.
 pub const LIMIT_LOG2: f64 = -20.0;
-/// Bound of every slot at a boundary to shares, both lanes, slots that nobody reads included.
-pub const SLOT_BOUND_LOG2: f64 = 12.0;
-/// Bound of every value that enters CKKS from shares.
-pub const VALUE_BOUND_LOG2: f64 = 10.0;
+/// Spare bits on top of the largest calibrated range, for slots that nobody reads (the other lane of the scan, padding) and
+/// for documents that leave the domain.
+const SPARE_BITS: f64 = 4.0;
+
+/// log2 bounds of what crosses between CKKS and shares, from the plan's ranges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// Every slot at a boundary to shares, both lanes.
+    pub slot: f64,
+    /// Every value that enters CKKS from shares.
+    pub value: f64,
+}
+
+impl Bounds {
+    /// The bounds of a request: the largest range of any tensor that crosses. Normalised rows are at most `1.25 sqrt(width)`.
+    #[must_use]
+    pub fn of(r: &Request) -> Self {
+        let mut most = 1.25 * (r.shape.hidden.max(r.shape.inner()) as f64).sqrt();
+        for b in &r.blocks {
+            let x = &b.ranges;
+            for v in [
+                x.conv_abs,
+                x.gate_abs,
+                x.step_abs,
+                x.scan_abs,
+                x.step_abs * x.conv_abs,
+            ] {
+                most = most.max(v);
+            }
+        }
+        let most = most.max(r.pool.hidden_max).log2();
+        Self {
+            slot: most + SPARE_BITS,
+            value: most + SPARE_BITS,
+        }
+    }
+}
+
 /// One exported coefficient of a product is read wrong with at most this log2 probability: `t = 2^44`, `q' = 2^115`, error
 /// after the fresh zero below `2^9` (protocols.md R19).
 pub const PRODUCT_COEFFICIENT_LOG2: f64 = 44.0 + 9.0 - 115.0;
@@ -35,20 +69,20 @@ pub fn log2_sum(a: f64, b: f64) -> f64 {
 
 /// Conversions of `count` ciphertexts to shares: `count sqrt(N) sqrt(2) Delta Bmax / q` (R15).
 #[must_use]
-pub fn to_shares(chain: &CkksChain, count: usize) -> f64 {
+pub fn to_shares(chain: &CkksChain, count: usize, bounds: Bounds) -> f64 {
     let base = chain.base_level();
     (count as f64).log2()
         + f64::from(chain.log_n()) / 2.0
         + 0.5
         + chain.scale(base).log2()
-        + SLOT_BOUND_LOG2
+        + bounds.slot
         - chain.log_q(base)
 }
 
 /// Extension of `values` shares: `values |word| / 2^88`.
 #[must_use]
-pub fn to_ckks(values: usize) -> f64 {
-    (values as f64).log2() + VALUE_BOUND_LOG2 + f64::from(DEFAULT_FRAC.0) - f64::from(EXTENDED_BITS)
+pub fn to_ckks(values: usize, bounds: Bounds) -> f64 {
+    (values as f64).log2() + bounds.value + f64::from(DEFAULT_FRAC.0) - f64::from(EXTENDED_BITS)
 }
 
 /// Products of a stage.

@@ -109,10 +109,10 @@ impl ScanChoice {
         let mut exhausted: Option<PlanError> = None;
         let blocks: Vec<usize> = match block {
             Some(b) => vec![b],
-            None => {
-                std::iter::successors(Some(length), |b| (b % 2 == 0 && *b > 2).then_some(b / 2))
-                    .collect()
-            }
+            None => std::iter::successors(Some(length), |b| {
+                (b.is_multiple_of(2) && *b > 2).then_some(b / 2)
+            })
+            .collect(),
         };
         for b in blocks {
             for log_n in SCAN_LOG_N {

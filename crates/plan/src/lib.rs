@@ -10,6 +10,8 @@ pub mod error;
 pub mod failure;
 pub mod layouts;
 mod memory;
+pub mod predict;
+pub mod profile;
 pub mod request;
 pub mod rings;
 pub mod shape;
@@ -21,6 +23,8 @@ pub use document::{
 };
 pub use error::PlanError;
 pub use layouts::{LinearLayouts, ScanChoice};
+pub use predict::{LinkRate, Prediction, StagePrediction};
+pub use profile::MachineProfile;
 pub use request::Request;
 pub use shape::{ModelShape, Pooling};
 pub use stage::{Domain, Layout, Port, Ring, Stage, StageCost, StageKind};

@@ -133,7 +133,7 @@ impl ModelShape {
         if self.conv < 2 || self.conv > 8 {
             return bad("conv", format!("{} taps; 2 to 8 are supported", self.conv));
         }
-        if self.state % 2 != 0 || !(self.state / 2).is_power_of_two() {
+        if !self.state.is_multiple_of(2) || !(self.state / 2).is_power_of_two() {
             return bad(
                 "state",
                 format!("{} is not a power of two of at least 2", self.state),

@@ -6,7 +6,13 @@ use cipherloom_spec::schedule::Carry;
 use cipherloom_spec::SpecError;
 
 fn plan(shape: &str, length: usize, block: Option<usize>, carry: Carry) -> Result<Plan, PlanError> {
-    Plan::build(Request::for_shape(ModelShape::named(shape)?, length, block, carry, Stack::default())?)
+    Plan::build(Request::for_shape(
+        ModelShape::named(shape)?,
+        length,
+        block,
+        carry,
+        Stack::default(),
+    )?)
 }
 
 #[test]
@@ -16,7 +22,11 @@ fn full_size_scans_have_the_published_depths_or_less_and_fit_the_security_table(
         let depth = p.scan().schedule.depth();
         assert!(depth <= at_most, "({length}, {block}): depth {depth}");
         let chain = p.chain(Ring::Scan);
-        assert!(chain.is_secure() && chain.log_qp() <= 1747.0, "{}", chain.log_qp());
+        assert!(
+            chain.is_secure() && chain.log_qp() <= 1747.0,
+            "{}",
+            chain.log_qp()
+        );
         let scan = p.stages().iter().find(|s| s.name == "layer0.scan").unwrap();
         assert_eq!(scan.depth, depth);
     }
@@ -25,9 +35,16 @@ fn full_size_scans_have_the_published_depths_or_less_and_fit_the_security_table(
 #[test]
 fn small_blocks_with_a_serial_carry_are_refused_and_run_with_brent_kung() {
     let e = plan("mamba-base", 8192, Some(256), Carry::Serial).unwrap_err();
-    assert!(matches!(e, PlanError::Spec(SpecError::LevelExhausted { .. })), "{e}");
+    assert!(
+        matches!(e, PlanError::Spec(SpecError::LevelExhausted { .. })),
+        "{e}"
+    );
     let p = plan("mamba-base", 8192, Some(256), Carry::BrentKung).unwrap();
-    assert!(p.scan().schedule.depth() <= 24, "{}", p.scan().schedule.depth());
+    assert!(
+        p.scan().schedule.depth() <= 24,
+        "{}",
+        p.scan().schedule.depth()
+    );
 }
 
 #[test]
@@ -36,8 +53,19 @@ fn the_small_classifier_shares_ciphertexts_between_segments() {
     assert_eq!(p.scan().schedule.depth(), 12);
     let scan = p.stages().iter().find(|s| s.name == "layer0.scan").unwrap();
     assert!(scan.cost.he.key_switches() <= 200, "{:?}", scan.cost.he);
-    assert_eq!(plan("moviedoc", 512, None, Carry::Serial).unwrap().scan().schedule.depth(), 14);
-    assert!(p.document().failure_log2 <= -30.0, "{}", p.document().failure_log2);
+    assert_eq!(
+        plan("moviedoc", 512, None, Carry::Serial)
+            .unwrap()
+            .scan()
+            .schedule
+            .depth(),
+        14
+    );
+    assert!(
+        p.document().failure_log2 <= -30.0,
+        "{}",
+        p.document().failure_log2
+    );
 }
 
 #[test]
@@ -64,10 +92,16 @@ fn a_document_is_derived_again_and_every_change_is_named() {
     }
     let mut bad = v.clone();
     bad["version"] = serde_json::json!(99);
-    assert!(matches!(Plan::from_json(bad.to_string().as_bytes()), Err(PlanError::Document(_))));
+    assert!(matches!(
+        Plan::from_json(bad.to_string().as_bytes()),
+        Err(PlanError::Document(_))
+    ));
     let mut bad = v.clone();
     bad["request"]["length"] = serde_json::json!(128);
-    assert!(matches!(Plan::from_json(bad.to_string().as_bytes()), Err(PlanError::Mismatch { .. })));
+    assert!(matches!(
+        Plan::from_json(bad.to_string().as_bytes()),
+        Err(PlanError::Mismatch { .. })
+    ));
     for cut in [0, 1, text.len() / 2, text.len() - 2] {
         assert!(Plan::from_json(&text.as_bytes()[..cut]).is_err());
     }
@@ -76,13 +110,25 @@ fn a_document_is_derived_again_and_every_change_is_named() {
 #[test]
 fn bad_requests_are_typed_errors() {
     for length in [0, 1 << 20, 100, 3] {
-        assert!(plan("moviedoc", length, None, Carry::Serial).is_err(), "{length}");
+        assert!(
+            plan("moviedoc", length, None, Carry::Serial).is_err(),
+            "{length}"
+        );
     }
-    assert!(matches!(plan("no-such-shape", 128, None, Carry::Serial), Err(PlanError::UnknownShape { .. })));
+    assert!(matches!(
+        plan("no-such-shape", 128, None, Carry::Serial),
+        Err(PlanError::UnknownShape { .. })
+    ));
     assert!(plan("moviedoc", 128, Some(24), Carry::Serial).is_err());
     assert!(plan("moviedoc", 128, Some(0), Carry::Serial).is_err());
     let mut shape = ModelShape::named("moviedoc").unwrap();
     shape.groups = 2;
     let r = Request::for_shape(shape, 128, None, Carry::Serial, Stack::default()).unwrap();
-    assert!(matches!(Plan::build(r), Err(PlanError::Unsupported { field: "groups", .. })));
+    assert!(matches!(
+        Plan::build(r),
+        Err(PlanError::Unsupported {
+            field: "groups",
+            ..
+        })
+    ));
 }
