@@ -65,6 +65,17 @@ pub fn stack(name: &str) -> Result<Stack, CliError> {
 pub fn prepare(folder: &ModelFolder, choices: &PlanChoices) -> Result<Prepared, CliError> {
     let model = Mamba2::load(&folder.path)?;
     let tokenizer = Tokenizer::load(&folder.path, &model.config)?;
+    let file = folder.path.join("calibration.json");
+    if !file.exists() {
+        return Err(CliError::Argument {
+            argument: "MODEL",
+            detail: format!(
+                "{} does not exist; make it with `cipherloom calibrate {} DATA.jsonl` on representative documents",
+                file.display(),
+                folder.path.display()
+            ),
+        });
+    }
     let mut calibration = Calibration::load(&folder.path, &model)?;
     if let Some(name) = &choices.stack {
         let stack = stack(name)?;

@@ -3,6 +3,7 @@
 //! A plan fixes everything public about one deployment. It is arithmetic on shapes: it calls no kernel and runs nothing.
 //! A run counts what it executes and must equal the plan, stage by stage.
 
+mod block_stages;
 mod build;
 pub mod describe;
 pub mod document;
