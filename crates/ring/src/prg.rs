@@ -13,8 +13,10 @@ use crate::modulus::Modulus;
 use crate::poly::{Coeff, Poly, Repr, SecretPoly};
 use crate::xof::{fill_uniform, PublicSeed};
 
-/// Context of the key derivation that splits seeds by label.
-const CONTEXT: &str = "cipherloom 2026-11 ring secret generator v1";
+/// Context of the derivation of generator keys.
+const KEY_CONTEXT: &str = "cipherloom 2026-11 ring secret generator v1";
+/// Context of the derivation of seeds: a seed and a generator of one label have nothing in common.
+const SEED_CONTEXT: &str = "cipherloom 2026-11 ring secret seed v1";
 
 /// A 32-byte master seed. Wiped on drop; neither `Clone` nor serialisable nor printable.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -46,18 +48,22 @@ impl SecretSeed {
     }
 
     /// The generator for one purpose: `label` names (session, party, purpose), `counter` the use.
-    /// Different pairs give independent streams.
+    /// Different pairs give independent streams, independent of every derived seed as well.
     pub fn derive(&self, label: &str, counter: u64) -> SecretPrg {
-        SecretPrg::from_key(Zeroizing::new(self.derive_bytes(label, counter)))
+        SecretPrg::from_key(Zeroizing::new(self.derive_bytes(
+            KEY_CONTEXT,
+            label,
+            counter,
+        )))
     }
 
     /// An independent seed for one purpose.
     pub fn derive_seed(&self, label: &str, counter: u64) -> SecretSeed {
-        SecretSeed(self.derive_bytes(label, counter))
+        SecretSeed(self.derive_bytes(SEED_CONTEXT, label, counter))
     }
 
-    fn derive_bytes(&self, label: &str, counter: u64) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+    fn derive_bytes(&self, context: &str, label: &str, counter: u64) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
         hasher.update(&self.0);
         hasher.update(&(label.len() as u64).to_le_bytes());
         hasher.update(label.as_bytes());

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 mod common;
 
+use aes::cipher::{Block, BlockCipherEncrypt, KeyInit};
+use aes::Aes256;
 use cipherloom_ring::{
     Basis, CrtLift, Modulus, Ntt, Poly, PublicSeed, SecretPrg, SecretSeed, UniformXof,
 };
@@ -91,6 +93,32 @@ fn labels_and_counters_separate() {
         assert!(!seen.contains(&other));
         seen.push(other);
     }
+}
+
+/// The key of a generator is not the seed of the same label: who holds the seed cannot run the generator.
+#[test]
+fn a_seed_and_a_generator_of_one_label_are_independent() {
+    let master = SecretSeed::from_bytes([7; 32]);
+    let mut stream = [0u8; 16];
+    master.derive("mask", 0).fill_bytes(&mut stream);
+    let first_block = |key: &[u8; 32]| {
+        let mut block = Block::<Aes256>::from([0u8; 16]);
+        Aes256::new(key.into()).encrypt_block(&mut block);
+        block
+    };
+    assert_ne!(
+        first_block(master.derive_seed("mask", 0).expose())[..],
+        stream
+    );
+    // The check can fail: the documented derivation of the generator's key gives its stream.
+    let mut h = blake3::Hasher::new_derive_key("cipherloom 2026-11 ring secret generator v1");
+    h.update(&[7; 32])
+        .update(&4u64.to_le_bytes())
+        .update(b"mask")
+        .update(&0u64.to_le_bytes());
+    let mut key = [0; 32];
+    h.finalize_xof().fill(&mut key);
+    assert_eq!(first_block(&key)[..], stream);
 }
 
 #[test]
