@@ -11,7 +11,7 @@ use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::IsIdentity;
 use subtle::{Choice, ConditionallySelectable};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Number of base OTs of one direction.
 pub(crate) const BASE_OTS: usize = 128;
@@ -21,6 +21,9 @@ pub(crate) const SENDER_BYTES: usize = 32;
 pub(crate) const RECEIVER_BYTES: usize = BASE_OTS * 64;
 
 const OP: &str = "base OT";
+
+/// Both keys of every OT, at the sender.
+pub(crate) type SenderKeys = Zeroizing<Vec<[u128; 2]>>;
 
 /// What binds one direction of one session.
 pub(crate) struct BaseContext<'a> {
@@ -52,6 +55,8 @@ impl BaseContext<'_> {
         h.update(shared.compress().as_bytes());
         let mut key = [0u8; 16];
         h.finalize_xof().fill(&mut key);
+        // The input of the hash is the shared point.
+        h.zeroize();
         u128::from_le_bytes(key)
     }
 }
@@ -106,9 +111,9 @@ impl BaseSender {
     }
 
     /// Both keys of every OT.
-    pub fn finish(&self, ctx: &BaseContext, received: &[u8]) -> Result<Vec<[u128; 2]>, MpcError> {
+    pub fn finish(&self, ctx: &BaseContext, received: &[u8]) -> Result<SenderKeys, MpcError> {
         check(received, RECEIVER_BYTES)?;
-        received
+        let keys: Result<Vec<[u128; 2]>, MpcError> = received
             .chunks_exact(64)
             .enumerate()
             .map(|(j, pair)| {
@@ -127,7 +132,8 @@ impl BaseSender {
                 }
                 Ok(keys)
             })
-            .collect()
+            .collect();
+        keys.map(Zeroizing::new)
     }
 }
 
@@ -149,6 +155,7 @@ impl BaseReceiver {
             let mut wide = [0u8; 64];
             prg.fill_bytes(&mut wide);
             let other = RistrettoPoint::from_uniform_bytes(&wide);
+            wide.zeroize();
             let a = scalar(prg);
             let own = RistrettoPoint::mul_base(&a) - ctx.point(j, bit, other.compress().as_bytes());
             let swap = Choice::from(bit);
@@ -170,10 +177,14 @@ impl BaseReceiver {
     }
 
     /// The chosen key of every OT.
-    pub fn finish(&self, ctx: &BaseContext, received: &[u8]) -> Result<Vec<u128>, MpcError> {
+    pub fn finish(
+        &self,
+        ctx: &BaseContext,
+        received: &[u8],
+    ) -> Result<Zeroizing<Vec<u128>>, MpcError> {
         check(received, SENDER_BYTES)?;
         let y = point(received)?;
-        Ok(self
+        let keys = self
             .exponents
             .iter()
             .zip(self.message.chunks_exact(64))
@@ -183,7 +194,8 @@ impl BaseReceiver {
                 let (r0, r1) = pair.split_at(32);
                 ctx.key(j, bit, &[received, r0, r1], &(y * a))
             })
-            .collect())
+            .collect();
+        Ok(Zeroizing::new(keys))
     }
 }
 

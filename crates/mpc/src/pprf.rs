@@ -1,7 +1,7 @@
 //! Puncturable PRFs from base OTs: the key owner knows all `2^k` leaf seeds, the other party all but the one at its
 //! secret point (GGM tree with one OT a level; Boyle et al., ePrint 2019/1159, as used by SoftSpoken OT).
 
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Two children of a node.
 fn children(session: &[u8; 32], node: u128) -> [u128; 2] {
@@ -9,6 +9,7 @@ fn children(session: &[u8; 32], node: u128) -> [u128; 2] {
     h.update(session).update(&node.to_le_bytes());
     let mut out = Zeroizing::new([0u8; 32]);
     h.finalize_xof().fill(&mut *out);
+    h.zeroize();
     let half = |r: std::ops::Range<usize>| {
         let mut b = [0u8; 16];
         b.copy_from_slice(&out[r]);

@@ -8,6 +8,7 @@ use crate::softspoken::{
 use crate::{MpcError, Party};
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_ring::SecretPrg;
+use zeroize::Zeroizing;
 
 /// Public parameters of the two-party layer. Both parties must use the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +118,7 @@ impl Session {
             ot_prg.fill_bytes(&mut b);
             u128::from_le_bytes(b)
         };
-        let delta = word();
+        let delta = Zeroizing::new(word());
         // Direction names the COT sender. The COT sender is the base receiver.
         let own = BaseContext {
             session: &id,
@@ -127,7 +128,7 @@ impl Session {
             session: &id,
             direction: party.other().byte(),
         };
-        let choices = base_choices(delta, config.cot_k);
+        let choices = base_choices(*delta, config.cot_k);
         let base_receiver = BaseReceiver::new(&own, choices, &mut prg);
         let base_sender = BaseSender::new(&mut prg);
         let mut message = base_sender.message().to_vec();
@@ -141,7 +142,7 @@ impl Session {
             CotReceiver::new(&id, config.cot_k, config.cot_batch, &keys, &mut word);
         channel.send(FrameKind::Ot, &message)?;
         let got = channel.recv(FrameKind::Ot, PPRF_BYTES)?;
-        let sender = CotSender::new(&id, config.cot_k, config.cot_batch, delta, &chosen, &got)?;
+        let sender = CotSender::new(&id, config.cot_k, config.cot_batch, *delta, &chosen, &got)?;
         let hash = CotHash::for_session(&id);
         Ok(Self {
             party,

@@ -11,7 +11,7 @@
 use crate::pprf;
 use crate::transpose::transpose128;
 use crate::MpcError;
-use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use aes::cipher::{Array, Block, BlockCipherEncrypt, KeyInit};
 use aes::Aes128Enc;
 use cipherloom_net::{Channel, FrameKind};
 use rayon::prelude::*;
@@ -44,13 +44,13 @@ type Stream = [u8; UNIT_BYTES];
 
 /// The stream of one leaf: AES in counter mode under the leaf seed.
 fn expand(leaf: &Aes128Enc, unit: u64, out: &mut [u8]) {
-    let mut blocks = [[0u8; 16]; UNIT_BLOCKS];
+    // In place: no copy of the stream stays on the stack.
+    let (blocks, _) = Block::<Aes128Enc>::slice_as_chunks_mut(out);
     for (i, b) in blocks.iter_mut().enumerate() {
         let counter = u128::from(unit) * UNIT_BLOCKS as u128 + i as u128;
-        *b = counter.to_le_bytes();
+        b.copy_from_slice(&counter.to_le_bytes());
     }
-    leaf.encrypt_blocks(Array::cast_slice_from_core_mut(&mut blocks));
-    out.copy_from_slice(blocks.as_flattened());
+    leaf.encrypt_blocks(blocks);
 }
 
 fn xor_into(a: &mut [u8], b: &[u8]) {

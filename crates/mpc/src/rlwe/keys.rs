@@ -2,7 +2,7 @@
 
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_ring::{
-    Coeff, Ntt, Poly, PublicSeed, RingError, SecretPoly, SecretPrg, SecretSeed, UniformXof,
+    Basis, Coeff, Ntt, Poly, PublicSeed, RingError, SecretPoly, SecretPrg, SecretSeed, UniformXof,
 };
 
 use crate::export::ExportKey;
@@ -19,13 +19,14 @@ pub struct ProductKey {
 }
 
 impl ProductKey {
-    /// Derives the secret from the client's stored seed. The same seed gives the same key; errors and masks never come
-    /// from it.
+    /// Derives the secret from the client's stored seed under a label that names degree and primes, so that parameter sets
+    /// never share a secret (the security bound counts all primes of one secret). The same seed and parameters give the
+    /// same key; errors and masks never come from it.
     ///
     /// # Errors
     /// `Ring` in practice never.
     pub fn from_seed(params: &RlweParameters, seed: &SecretSeed) -> Result<Self, MpcError> {
-        let mut prg = seed.derive(SECRET_LABEL, 0);
+        let mut prg = seed.derive(&secret_label(params.upload_basis()), 0);
         let secret = prg
             .ternary_poly(params.upload_basis())
             .map_err(ring_error("product key"))?
@@ -131,6 +132,17 @@ impl ProductPublicKey {
     }
 }
 
+/// The label of a ring's secret: degree and primes.
+fn secret_label(basis: &Basis) -> String {
+    use std::fmt::Write;
+    let mut label = format!("{SECRET_LABEL}, n {}", basis.n());
+    for m in basis.moduli() {
+        // Writing to a string does not fail.
+        let _ = write!(label, ", {}", m.value());
+    }
+    label
+}
+
 /// A seed and a polynomial over the export basis.
 fn split(params: &RlweParameters, bytes: &[u8]) -> Result<(PublicSeed, Poly<Ntt>), MpcError> {
     let op = "public key";
@@ -199,5 +211,22 @@ mod tests {
         let key = |b| ProductKey::from_seed(&params, &SecretSeed::from_bytes([b; 32])).unwrap();
         assert!(key(1).secret().expose() == key(1).secret().expose());
         assert!(key(1).secret().expose() != key(2).secret().expose());
+    }
+
+    #[test]
+    fn parameter_sets_do_not_share_a_secret() {
+        // Same degree, other primes: the ternary coefficients differ in two thirds of the places.
+        let coefficients = |params: RlweParameters| -> Vec<i64> {
+            let key = ProductKey::from_seed(&params, &SecretSeed::from_bytes([1; 32])).unwrap();
+            let s = key.secret().expose().clone().into_coeff();
+            let m = *s.basis().modulus(0);
+            s.limb(0).iter().map(|&x| m.center(x)).collect()
+        };
+        let a = coefficients(RlweParameters::crt64().unwrap());
+        let b = coefficients(RlweParameters::zt47().unwrap());
+        assert!(a.iter().chain(&b).all(|x| x.abs() <= 1));
+        let equal = a.iter().zip(&b).filter(|(x, y)| x == y).count();
+        // Mean n/3, deviation 43: seven deviations.
+        assert!(equal.abs_diff(a.len() / 3) < 300, "{equal} of {}", a.len());
     }
 }

@@ -6,6 +6,7 @@
 
 use cipherloom_ring::{Basis, Coeff, Modulus, Poly, Shoup};
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 use crate::rlwe::ring_error;
 use crate::MpcError;
@@ -118,10 +119,12 @@ impl PlainModulus {
     /// None in practice: lengths are fixed at construction.
     pub fn scale_up(&self, coefficients: &[u64]) -> Result<Poly<Coeff>, MpcError> {
         let t = self.modulus();
-        let neg_rho: Vec<u64> = coefficients
-            .iter()
-            .map(|&x| t.mul_shoup(x, self.neg_q))
-            .collect();
+        let neg_rho: Zeroizing<Vec<u64>> = Zeroizing::new(
+            coefficients
+                .iter()
+                .map(|&x| t.mul_shoup(x, self.neg_q))
+                .collect(),
+        );
         let mut out = self.centred(&neg_rho);
         out.mul_limb_scalars_assign(&self.t_inverse)
             .map_err(ring_error("scale up"))?;
