@@ -1,5 +1,7 @@
 //! The dependency arrows of docs/architecture.md, held by `cargo metadata`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,7 @@
 //! Projection and convolution against plain matrix arithmetic, in the slot simulator.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use cipherloom_kernels::projection::{output_place, pack};
 use cipherloom_kernels::{
     convolve, project, EncodedConvolution, EncodedMatrix, SimCiphertext, SlotDomain, SlotSim,

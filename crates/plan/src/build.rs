@@ -4,8 +4,7 @@ use crate::block_stages::{Parts, Writer};
 use crate::describe::ledger::{Ledger, MpcShape, ProductShape};
 use crate::describe::{linear, opening, scan::describe_scan};
 use crate::document::{
-    Document, KeyRequest, KeyUse, MemoryEstimate, MpcChoices, FORMAT, OFFLINE_STAGE, SETUP_STAGE,
-    VERSION,
+    Document, KeyRequest, KeyUse, MemoryEstimate, FORMAT, OFFLINE_STAGE, SETUP_STAGE, VERSION,
 };
 use crate::layouts::{LinearLayouts, ScanChoice, PROJECTION_DEPTH, PROJECTION_LOG_N};
 use crate::rings::chain_for_depth;
@@ -76,7 +75,7 @@ fn projection_keys(l: &LinearLayouts, taps: usize, top: usize) -> KeyRequest {
 ///
 /// # Errors
 /// As [`crate::Plan::build`].
-pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Derived), PlanError> {
+pub(crate) fn build(request: Request, mpc: MpcShape) -> Result<(Document, Derived), PlanError> {
     let shape = request.shape.clone();
     shape.validate()?;
     let tokens = request.length;
@@ -133,14 +132,7 @@ pub(crate) fn build(request: Request, mpc: MpcChoices) -> Result<(Document, Deri
     );
     let keys = [projection_keys(&linear, shape.conv, top), scan_keys];
 
-    let mut ledger = Ledger::new(
-        MpcShape {
-            cot_k: mpc.cot_k,
-            cot_batch: mpc.cot_batch,
-            digit_bits: mpc.digit_bits,
-        },
-        ProductShape::default(),
-    );
+    let mut ledger = Ledger::new(mpc, ProductShape::default());
     ledger.enter(SETUP_STAGE);
     opening::handshake(&mut ledger);
     opening::keys(&mut ledger, &projection, &keys[0]);

@@ -1,6 +1,7 @@
 //! The plan document: what both parties load, hash and re-validate.
 
 use crate::build::{build, Derived};
+use crate::describe::ledger::{MpcShape, ProductShape};
 use crate::layouts::{LinearLayouts, ScanChoice};
 use crate::stage::{check_contracts, Ring, Stage};
 use crate::{PlanError, Request};
@@ -20,28 +21,6 @@ pub const SETUP_STAGE: u16 = 0;
 pub const OFFLINE_STAGE: u16 = 1;
 /// Frame stage of the first planned stage.
 pub const FIRST_STAGE: u16 = 2;
-
-/// Parameters of the two-party layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MpcChoices {
-    /// SoftSpoken parameter.
-    pub cot_k: u32,
-    /// COTs of one refill.
-    pub cot_batch: usize,
-    /// Bits of a comparison digit.
-    pub digit_bits: u32,
-}
-
-impl Default for MpcChoices {
-    fn default() -> Self {
-        Self {
-            cot_k: 4,
-            cot_batch: 1 << 16,
-            digit_bits: 4,
-        }
-    }
-}
 
 /// One evaluation key: up to which level it reaches, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,9 +93,9 @@ pub struct Document {
     /// What the plan was built from.
     pub request: Request,
     /// Two-party parameters.
-    pub mpc: MpcChoices,
+    pub mpc: MpcShape,
     /// Parameters of secure products.
-    pub products: crate::describe::ledger::ProductShape,
+    pub products: ProductShape,
     /// Rows of a token tile.
     pub token_rows: usize,
     /// Scan block in tokens, as chosen.
@@ -157,14 +136,14 @@ impl Plan {
     /// # Errors
     /// Names what does not fit: a length, a depth, a range, the failure budget.
     pub fn build(request: Request) -> Result<Self, PlanError> {
-        Self::build_with(request, MpcChoices::default())
+        Self::build_with(request, MpcShape::default())
     }
 
     /// As [`Plan::build`], with given two-party parameters.
     ///
     /// # Errors
     /// As [`Plan::build`].
-    pub fn build_with(request: Request, mpc: MpcChoices) -> Result<Self, PlanError> {
+    pub fn build_with(request: Request, mpc: MpcShape) -> Result<Self, PlanError> {
         let (document, derived) = build(request, mpc)?;
         check_contracts(&document.stages)?;
         let hash = hash(&document)?;
@@ -267,7 +246,7 @@ impl Plan {
     }
     /// Two-party parameters.
     #[must_use]
-    pub fn mpc(&self) -> MpcChoices {
+    pub fn mpc(&self) -> MpcShape {
         self.document.mpc
     }
     /// The stages in order.

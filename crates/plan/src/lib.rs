@@ -19,8 +19,7 @@ pub mod shape;
 pub mod stage;
 
 pub use document::{
-    Document, KeyRequest, KeyUse, MemoryEstimate, MpcChoices, Plan, FIRST_STAGE, OFFLINE_STAGE,
-    SETUP_STAGE,
+    Document, KeyRequest, KeyUse, MemoryEstimate, Plan, FIRST_STAGE, OFFLINE_STAGE, SETUP_STAGE,
 };
 pub use error::PlanError;
 pub use layouts::{LinearLayouts, ScanChoice};

@@ -1,5 +1,7 @@
 //! Plans of the paper's shapes: depths, refusals, contracts, and documents that do not follow from their request.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use cipherloom_plan::{ModelShape, Plan, PlanError, Request, Ring};
 use cipherloom_spec::approx::Stack;
 use cipherloom_spec::schedule::Carry;
