@@ -27,7 +27,7 @@ pub enum Command {
     )]
     Plan(PlanArgs),
     /// Measure this machine's primitive costs and keep them as the profile that predictions use.
-    #[command(after_help = "Example: cipherloom measure --json > profile.json")]
+    #[command(after_help = "Example: cipherloom measure --out profile.json")]
     Measure(MeasureArgs),
     /// Measure a model's activation ranges on documents and write calibration.json beside it.
     #[command(
@@ -106,7 +106,7 @@ pub struct PlanArgs {
     /// Network profile of the time estimate: lan, wan1, wan2, wan3.
     #[arg(long, default_value = "lan")]
     pub network: String,
-    /// Machine profile written by `measure --json` (default: a shipped one).
+    /// Machine profile written by `measure` (default: the one that `measure` keeps, else a shipped one).
     #[arg(long)]
     pub profile: Option<PathBuf>,
     /// Print one JSON object instead of text.
@@ -120,6 +120,9 @@ pub struct MeasureArgs {
     /// Elements of each protocol measurement.
     #[arg(long, default_value_t = 1 << 14)]
     pub elements: usize,
+    /// Where to keep the profile (default: cipherloom/profile.json in $XDG_CONFIG_HOME or ~/.config, which `plan` reads).
+    #[arg(long)]
+    pub out: Option<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,

@@ -38,6 +38,12 @@ pub enum EngineError {
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A measurement that cannot be made.
+    #[error("cannot measure: {detail}")]
+    Measure {
+        /// Why, and what is allowed.
+        detail: String,
+    },
     /// The two parties do not run the same thing.
     #[error("the parties differ in {what}: here {here}, at the peer {peer}; use the same release and the same plan")]
     Mismatch {
@@ -119,6 +125,7 @@ impl EngineError {
             Self::Process { .. } => 13,
             Self::Network { .. } => 14,
             Self::Entropy(_) => 15,
+            Self::Measure { .. } => 16,
         }
     }
 

@@ -14,6 +14,7 @@ pub mod handshake;
 pub mod keys;
 pub mod link;
 pub mod maps;
+pub mod measure;
 pub mod report;
 pub mod server;
 pub mod session;

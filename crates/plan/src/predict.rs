@@ -4,6 +4,7 @@
 //! phase, the encoding of the weights (once a model), and local work on shares, which is small beside the protocols. Protocols
 //! are charged by the element; a product of few elements costs a whole RLWE ciphertext, so short vectors are under-estimated.
 
+use crate::describe::scan::describe_scan;
 use crate::profile::{ring_work, CkksCosts, MachineProfile};
 use crate::stage::{Domain, Port, Ring, Stage, StageKind};
 use crate::Plan;
@@ -102,7 +103,15 @@ fn stage_seconds(plan: &Plan, stage: &Stage, profile: &MachineProfile) -> PartyS
     let mut out = protocols(&stage.cost.mpc, profile);
     if let Some((ring, levels)) = levels(stage) {
         let point = Point::new(plan, ring, levels, profile);
-        out.server += kernel(&stage.cost.he, hoisted(plan, stage), &point);
+        // What is known by level is charged by level, the rest at the average of the stage.
+        let by_level = scan_levels(plan, stage);
+        let known: HeCounts = by_level.iter().map(|(_, he)| *he).sum();
+        for (level, he) in &by_level {
+            let point = Point::new(plan, ring, (*level, *level), profile);
+            out.server += kernel(he, 0, &point);
+        }
+        let rest = stage.cost.he.since(&known);
+        out.server += kernel(&rest, hoisted(plan, stage), &point);
         let (in_ckks, in_shares) = crossings(plan, stage);
         if let Some(c) = point.costs {
             out.client += in_ckks as f64 * c.encrypt_seeded * point.limb
@@ -206,6 +215,29 @@ fn levels(stage: &Stage) -> Option<(Ring, (usize, usize))> {
         (h.max(level), l.min(level))
     });
     Some((ring, (high, low)))
+}
+
+/// The operations of a scan stage by level, highest first; nothing for other stages.
+fn scan_levels(plan: &Plan, stage: &Stage) -> Vec<(usize, HeCounts)> {
+    if stage.kind != StageKind::ScanContract {
+        return Vec::new();
+    }
+    let (scan, request) = (plan.scan(), plan.request());
+    let description = describe_scan(
+        scan.schedule.layout(),
+        request.length,
+        scan.block,
+        request.carry,
+        scan.chain.top_level(),
+        scan.chain.base_level(),
+    );
+    // A plan was built from this very description.
+    let by_level = description.map(|d| d.by_level).unwrap_or_default();
+    let chunks = scan.tensors.chunks();
+    by_level
+        .into_iter()
+        .map(|(level, he)| (level, std::iter::repeat_n(he, chunks).sum()))
+        .collect()
 }
 
 /// Rotations of a stage that share a decomposition: all but the first of each rotated ciphertext. The scan's are not known
@@ -345,6 +377,23 @@ mod tests {
         }
         let long = predict(&self::plan(512), &profile, Some(LAN));
         assert!(long.total_seconds > 2.0 * predict(&plan, &profile, Some(LAN)).total_seconds);
+    }
+
+    #[test]
+    fn the_levels_of_a_scan_add_up_to_its_stage() {
+        for length in [128, 512] {
+            let plan = plan(length);
+            let scans = plan
+                .stages()
+                .iter()
+                .filter(|s| s.kind == StageKind::ScanContract);
+            for s in scans {
+                let all = scan_levels(&plan, s);
+                assert_eq!(all.iter().map(|(_, he)| *he).sum::<HeCounts>(), s.cost.he);
+                assert!(all.windows(2).all(|w| w[0].0 > w[1].0));
+                assert_eq!(all[0].0, plan.chain(Ring::Scan).top_level());
+            }
+        }
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub(crate) fn ring_work(log_n: u32) -> f64 {
 pub struct ProtocolCost {
     /// Bytes of both directions, frame headers included, for an element.
     pub bytes_per_element: f64,
-    /// Flights of one call on any number of elements.
+    /// Flights of one call on few elements; long vectors go in pieces and take more.
     pub flights: u64,
     /// Correlated OTs of both directions for an element.
     pub cots: f64,

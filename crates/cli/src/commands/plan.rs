@@ -1,12 +1,14 @@
 //! `plan`: what a deployment would do and cost.
 
 use crate::args::PlanArgs;
+use crate::commands::measure::load_profile;
 use crate::error::CliError;
 use crate::format::{bytes, seconds, table};
 use crate::pair::{prepare, shape_plan};
 use crate::shipped::ModelFolder;
 use cipherloom_engine::link;
-use cipherloom_plan::{Document, MemoryEstimate, Plan, Ring};
+use cipherloom_plan::predict::predict;
+use cipherloom_plan::{Document, LinkRate, MachineProfile, MemoryEstimate, Plan, Prediction, Ring};
 use cipherloom_spec::cost::{HeCounts, MpcCounts, Traffic};
 use serde::Serialize;
 
@@ -48,6 +50,7 @@ struct PlanReport<'a> {
     memory: Memory,
     network: &'a str,
     link_seconds: f64,
+    predicted: Prediction,
     document: &'a Document,
 }
 
@@ -66,7 +69,8 @@ pub fn run(args: &PlanArgs) -> Result<(), CliError> {
         (_, Some(shape)) => shape_plan(shape, &args.choices)?,
         (model, None) => prepare(&ModelFolder::open(model.as_ref())?, &args.choices)?.plan,
     };
-    let report = report(&plan, &args.network)?;
+    let profile = load_profile(args.profile.as_deref())?;
+    let report = report(&plan, &profile, &args.network)?;
     if args.json {
         let text =
             serde_json::to_string_pretty(&report).map_err(|e| CliError::Reports(e.to_string()))?;
@@ -77,7 +81,11 @@ pub fn run(args: &PlanArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-fn report<'a>(plan: &'a Plan, network: &'a str) -> Result<PlanReport<'a>, CliError> {
+fn report<'a>(
+    plan: &'a Plan,
+    profile: &MachineProfile,
+    network: &'a str,
+) -> Result<PlanReport<'a>, CliError> {
     let d = plan.document();
     let rings = [Ring::Projection, Ring::Scan];
     let mut total = d.offline;
@@ -86,11 +94,11 @@ fn report<'a>(plan: &'a Plan, network: &'a str) -> Result<PlanReport<'a>, CliErr
     }
     let he: HeCounts = d.stages.iter().map(|s| s.cost.he).sum();
     let mpc: MpcCounts = d.stages.iter().map(|s| s.cost.mpc).sum();
-    // Full duplex: the slower direction, and half a round trip a flight.
-    let link_seconds = link::profile(network)?.map_or(0.0, |p| {
-        let slower = total.client_to_server.max(total.server_to_client);
-        p.transmission(slower).as_secs_f64() + total.flights as f64 * p.rtt.as_secs_f64() / 2.0
+    let link = link::profile(network)?.map(|p| LinkRate {
+        bits_per_second: p.bits_per_second,
+        rtt_seconds: p.rtt.as_secs_f64(),
     });
+    let predicted = predict(plan, profile, link);
     Ok(PlanReport {
         model: &d.request.shape.name,
         length: d.request.length,
@@ -145,7 +153,8 @@ fn report<'a>(plan: &'a Plan, network: &'a str) -> Result<PlanReport<'a>, CliErr
             client: d.client_memory,
         },
         network,
-        link_seconds,
+        link_seconds: predicted.link_seconds,
+        predicted,
         document: d,
     })
 }
@@ -158,7 +167,8 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
     let rows: Vec<Vec<String>> = plan
         .stages()
         .iter()
-        .map(|s| {
+        .zip(&r.predicted.stages)
+        .map(|(s, p)| {
             let t = s.cost.traffic;
             vec![
                 s.name.clone(),
@@ -170,6 +180,7 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
                 bytes(t.client_to_server + t.server_to_client),
                 t.flights.to_string(),
                 s.cost.peak_live_ciphertexts.to_string(),
+                format!("{:.3}", p.total_seconds),
             ]
         })
         .collect();
@@ -185,7 +196,8 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
                 "comparisons",
                 "bytes",
                 "flights",
-                "live ciphertexts"
+                "live ciphertexts",
+                "predicted s"
             ],
             &rows
         )
@@ -214,7 +226,20 @@ fn print(plan: &Plan, r: &PlanReport<'_>) {
         r.total.flights,
         bytes(r.setup_bytes)
     );
-    println!("link        {} on {} (transmission of the slower direction and half a round trip a flight)", seconds(r.link_seconds), r.network);
+    println!(
+        "link        {} on {} (transmission of the slower direction and half a round trip a flight)",
+        seconds(r.link_seconds),
+        r.network
+    );
+    let p = &r.predicted;
+    println!(
+        "predicted   {}: server {}, client {}, link {}; one core a party, nothing overlaps, set-up apart",
+        seconds(p.total_seconds),
+        seconds(p.cpu_seconds.server),
+        seconds(p.cpu_seconds.client),
+        seconds(p.link_seconds)
+    );
+    println!("profile     {}", p.profile);
     println!(
         "memory      server {}, client {}",
         bytes(r.memory.server.total()),

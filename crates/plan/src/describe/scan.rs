@@ -6,6 +6,7 @@
 use super::scan_prefix::{compose, Chain, Prefixes, Roots, Tuple};
 use super::walk::{Item, Walk};
 use super::KernelCost;
+use cipherloom_spec::cost::HeCounts;
 use cipherloom_spec::layout::ScanLayout;
 use cipherloom_spec::schedule::copies::copy_groups;
 use cipherloom_spec::schedule::{Carry, ScanSchedule};
@@ -30,6 +31,8 @@ pub struct ScanDescription {
     pub level_out: usize,
     /// Counts, peak of live ciphertexts (packet and outputs included) and depth, of one chunk.
     pub cost: KernelCost,
+    /// The operations of one chunk by the level of their operands, highest first.
+    pub by_level: Vec<(usize, HeCounts)>,
     /// Ciphertexts of each packet tensor (x, decay, B, C) and of the output, a chunk.
     pub tiles: usize,
     /// Rotation keys, ascending.
@@ -91,6 +94,12 @@ pub fn describe_scan(
             peak_live: walk.w.peak(),
             depth: need,
         },
+        by_level: walk
+            .w
+            .counts_by_use()
+            .into_iter()
+            .map(|(used, he)| (level_in - used, he))
+            .collect(),
         tiles: schedule.tiles(),
         rotations: rotations
             .into_iter()
@@ -377,7 +386,7 @@ impl<'a> ScanWalk<'a> {
             if self.partial.len() <= part {
                 self.partial.push(self.w.item(z.used));
             }
-            self.w.masked_term();
+            self.w.masked_term(&z);
         }
         drop(z);
         if step % l.rows() + 1 == l.rows() || step + 1 == self.s.steps() {

@@ -29,7 +29,8 @@ impl Drop for Item {
 /// Counts operations, live items and rotations.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    counts: RefCell<HeCounts>,
+    /// By levels used by the operands.
+    counts: RefCell<BTreeMap<usize, HeCounts>>,
     live: Rc<Live>,
     rotations: RefCell<BTreeMap<usize, usize>>,
     highest_product: Cell<Option<usize>>,
@@ -42,7 +43,11 @@ impl Walk {
     }
 
     pub(super) fn counts(&self) -> HeCounts {
-        *self.counts.borrow()
+        self.counts.borrow().values().copied().sum()
+    }
+    /// Operations by the levels that their operands have used.
+    pub(super) fn counts_by_use(&self) -> BTreeMap<usize, HeCounts> {
+        self.counts.borrow().clone()
     }
     pub(super) fn peak(&self) -> u64 {
         self.live.peak.get()
@@ -72,21 +77,23 @@ impl Walk {
         Item { used, live: None }
     }
 
-    fn count(&self, f: impl FnOnce(&mut HeCounts)) {
-        f(&mut self.counts.borrow_mut());
+    fn count(&self, used: usize, f: impl FnOnce(&mut HeCounts)) {
+        f(self.counts.borrow_mut().entry(used).or_default());
     }
 
     /// The lower level of two; one align if they differ.
     fn meet(&self, a: usize, b: usize) -> usize {
+        let low = a.max(b);
         if a != b {
-            self.count(|c| c.aligns += 1);
+            // Done one level above the result.
+            self.count(low - 1, |c| c.aligns += 1);
         }
-        a.max(b)
+        low
     }
 
     pub(super) fn mul(&self, a: &Item, b: &Item) -> Item {
         let used = self.meet(a.used, b.used);
-        self.count(|c| {
+        self.count(used, |c| {
             c.ct_ct += 1;
             c.relinearizations += 1;
             c.rescales += 1;
@@ -110,7 +117,7 @@ impl Walk {
     pub(super) fn rotate(&self, a: &Item, left: i64, slots: usize) -> Item {
         let left = left.rem_euclid(slots as i64) as usize;
         if left != 0 {
-            self.count(|c| c.rotations += 1);
+            self.count(a.used, |c| c.rotations += 1);
             let mut all = self.rotations.borrow_mut();
             let used = all.entry(left).or_insert(a.used);
             *used = a.used.min(*used);
@@ -120,21 +127,21 @@ impl Walk {
 
     /// Products with `terms` masks, added up and rescaled.
     pub(super) fn masked_sum(&self, used: usize, terms: usize) -> Item {
-        self.count(|c| {
+        self.count(used, |c| {
             c.pt_ct += terms as u64;
             c.rescales += 1;
         });
         self.item(used + 1)
     }
 
-    /// One product with a mask into a sum that is rescaled later.
-    pub(super) fn masked_term(&self) {
-        self.count(|c| c.pt_ct += 1);
+    /// One product of `a` with a mask into a sum that is rescaled later.
+    pub(super) fn masked_term(&self, a: &Item) {
+        self.count(a.used, |c| c.pt_ct += 1);
     }
 
     /// The rescale of such a sum.
     pub(super) fn rescale(&self, a: &mut Item) {
-        self.count(|c| c.rescales += 1);
+        self.count(a.used, |c| c.rescales += 1);
         a.used += 1;
     }
 }
