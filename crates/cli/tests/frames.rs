@@ -1,6 +1,8 @@
 //! Which source may send what, held by reading the sources: an exported ciphertext, the answer and the input share each
 //! leave through one function, and no other file so much as names their frame kinds (protocols R1, R4, R5).
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 
 /// Frame kind, and the one file that sends it.

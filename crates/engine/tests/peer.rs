@@ -1,5 +1,7 @@
 //! Sessions with a peer that is gone, silent, of another plan, or talks garbage: each ends soon, with a typed error.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use cipherloom_bridge::BridgeError;
 use cipherloom_ckks::{size, CkksError, CkksParameters, KeyGenerator};
 use cipherloom_engine::document::client_input;
