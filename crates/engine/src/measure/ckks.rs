@@ -5,8 +5,8 @@ use super::MeasureOptions;
 use crate::EngineError;
 use cipherloom_bridge::{CkksToShares, ExportDecryptor, SharesToCkks, SlotWords, WideFft};
 use cipherloom_ckks::{
-    Ciphertext, CkksParameters, Complex64, Decryptor, EvaluationKeys, Evaluator, KeyGenerator,
-    PublicKey, SecretEncryptor, SecretKey,
+    Ciphertext, CkksError, CkksParameters, Complex64, Decryptor, EvaluationKeys, Evaluator,
+    KeyGenerator, PublicKey, SecretEncryptor, SecretKey,
 };
 use cipherloom_net::{Channel, ChannelConfig};
 use cipherloom_plan::profile::CkksCosts;
@@ -70,6 +70,19 @@ impl Ring {
     }
 }
 
+/// Times operations of an evaluator.
+struct Timer<'a> {
+    clock: &'a ThreadClock,
+    options: &'a MeasureOptions,
+}
+
+impl Timer<'_> {
+    fn of<T>(&self, mut f: impl FnMut() -> Result<T, CkksError>) -> Result<f64, EngineError> {
+        let (repeats, at_least) = (self.options.repeats, self.options.sample_seconds);
+        Ok(time(self.clock, repeats, at_least, &mut f)?)
+    }
+}
+
 /// Measures one chain at several levels, all above the base.
 ///
 /// # Errors
@@ -107,14 +120,12 @@ fn level_costs(
     let chain = params.chain();
     let ct = ring.encrypt(level)?;
     let factor = ev.encoder().encode_for_product(&ring.values, level)?;
-    let mut sum = ev.mul_plain(&ct, &factor)?;
+    let product = ev.mul_plain(&ct, &factor)?;
+    let mut sum = product.clone();
     let hoisted = ev.hoist(&ct)?;
-    let of = |f: &mut dyn FnMut() -> Result<(), EngineError>| {
-        time(clock, options.repeats, options.sample_seconds, f)
-    };
+    let timer = Timer { clock, options };
 
-    let (client, server) = Channel::memory_pair(ChannelConfig::default())?;
-    let (mut client, mut server) = (client, server);
+    let (mut client, mut server) = Channel::memory_pair(ChannelConfig::default())?;
     let import = SharesToCkks::new(params, &ring.fft, level, DEFAULT_FRAC)?;
     let export = CkksToShares::new(params, &ring.fft, params.scale(level), DEFAULT_FRAC)?;
     let export_key = export.export_key(&ring.public)?;
@@ -122,7 +133,7 @@ fn level_costs(
     // Each direction is timed where it works; the other party's part runs between the readings.
     let mut imports = Vec::new();
     let mut exports = Vec::new();
-    for _ in 0..=options.repeats {
+    for _ in 0..=2 * options.repeats {
         let t0 = clock.seconds();
         import.client(&words, &ring.encryptor, &mut client)?;
         let t1 = clock.seconds();
@@ -147,17 +158,14 @@ fn level_costs(
         alpha: chain.alpha(),
         digits: chain.digits(level).len(),
         special: chain.p().len(),
-        rotate: of(&mut || Ok(drop(ev.rotate(&ct, 1)?)))?,
-        rotate_hoisted: of(&mut || Ok(drop(ev.rotate_hoisted(&hoisted, 1)?)))?,
-        conjugate: of(&mut || Ok(drop(ev.conjugate(&ct)?)))?,
-        mul_relin_rescale: of(&mut || Ok(drop(ev.mul_relin_rescale(&ct, &ct)?)))?,
-        mul_plain_accumulate: of(&mut || Ok(ev.mul_plain_add_assign(&mut sum, &ct, &factor)?))?,
-        rescale: {
-            let product = ev.mul_plain(&ct, &factor)?;
-            of(&mut || Ok(drop(ev.rescale(&product)?)))?
-        },
-        align: of(&mut || Ok(drop(ev.align(&ct, level - 1)?)))?,
-        encode: of(&mut || Ok(drop(ev.encoder().encode_for_product(&ring.values, level)?)))?,
+        rotate: timer.of(|| ev.rotate(&ct, 1))?,
+        rotate_hoisted: timer.of(|| ev.rotate_hoisted(&hoisted, 1))?,
+        conjugate: timer.of(|| ev.conjugate(&ct))?,
+        mul_relin_rescale: timer.of(|| ev.mul_relin_rescale(&ct, &ct))?,
+        mul_plain_accumulate: timer.of(|| ev.mul_plain_add_assign(&mut sum, &ct, &factor))?,
+        rescale: timer.of(|| ev.rescale(&product))?,
+        align: timer.of(|| ev.align(&ct, level - 1))?,
+        encode: timer.of(|| ev.encoder().encode_for_product(&ring.values, level))?,
         encrypt_seeded: middle(&imports, |p| p.0),
         expand: middle(&imports, |p| p.1),
         export: middle(&exports, |p| p.0),

@@ -71,11 +71,11 @@ pub(super) fn median(mut samples: Vec<f64>) -> f64 {
 ///
 /// # Errors
 /// Those of `f`.
-pub(super) fn time<E>(
+pub(super) fn time<T, E>(
     clock: &ThreadClock,
     repeats: usize,
     at_least: f64,
-    f: &mut dyn FnMut() -> Result<(), E>,
+    f: &mut dyn FnMut() -> Result<T, E>,
 ) -> Result<f64, E> {
     // Fills caches and tables, and tells how long a call takes.
     f()?;

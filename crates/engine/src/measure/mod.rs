@@ -70,7 +70,7 @@ pub fn measure(
     for &(log_n, depth) in &options.rings {
         let chain = chain_for_depth(log_n, depth)?;
         let (top, base) = (chain.top_level(), chain.base_level());
-        let mut levels = vec![top, (top + base + 1) / 2, base + 1];
+        let mut levels = vec![top, (top + base).div_ceil(2), base + 1];
         levels.retain(|l| *l > base);
         levels.dedup();
         ckks.extend(
