@@ -136,12 +136,13 @@ fn run(case: &Case, taps: usize) {
     let cost = linear::convolution(&l, taps);
     assert_eq!(dom.counts().since(&before), cost.he, "{l:?}");
     assert_eq!(dom.live().peak() as u64, cost.peak_live, "{l:?}");
+    let at = |t: usize, o: usize| plain[t][o];
     for t in 0..case.tokens {
         for o in 0..case.outputs {
             let want: f64 = bias(o)
                 + (0..taps)
                     .filter(|tau| *tau <= t)
-                    .map(|tau| tap(o, taps - 1 - tau) * plain[t - tau][o])
+                    .map(|tau| tap(o, taps - 1 - tau) * at(t - tau, o))
                     .sum::<f64>();
             assert!(
                 (read(&z, t, o) - want).abs() < 1e-10,
