@@ -166,8 +166,8 @@ fn round_trip(side: &Side, levels: &[usize], count: usize) {
                     .iter()
                     .all(|w| w.abs() <= bound));
             }
-            // Shares look nothing like values: they are about 2^80.
-            assert!(a.re.iter().filter(|w| w.abs() >> 70 == 0).count() < 3);
+            // Shares look nothing like values: they are about 2^80, so one in a thousand or fewer is below 2^70.
+            assert!(a.re.iter().filter(|w| w.abs() >> 70 == 0).count() < 3 + n / 128);
         }
     }
 }

@@ -106,9 +106,22 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// The number that the peer is told.
+    /// The two-party error inside, whichever layer wrapped it.
+    fn two_party(&self) -> Option<&MpcError> {
+        match self {
+            Self::Mpc(e)
+            | Self::Bridge(BridgeError::Mpc(e))
+            | Self::Nonlinear(NonlinearError::Mpc(e)) => Some(e),
+            _ => None,
+        }
+    }
+
+    /// The number that the peer is told. A failed link is 1 whichever layer met it.
     #[must_use]
     pub fn code(&self) -> u16 {
+        if let Some(MpcError::Net(_)) = self.two_party() {
+            return 1;
+        }
         match self {
             Self::Net(_) => 1,
             Self::Mpc(_) => 2,
@@ -132,13 +145,42 @@ impl EngineError {
     /// Whether the peer or the link is to blame (exit code 3) rather than this side's input (exit code 2).
     #[must_use]
     pub fn is_peer(&self) -> bool {
+        if let Some(MpcError::Net(_) | MpcError::Malformed { .. }) = self.two_party() {
+            return true;
+        }
+        // A session meets CKKS errors only in what the peer sent: keys and ciphertexts.
         matches!(
             self,
             Self::Net(_)
-                | Self::Mpc(MpcError::Net(_) | MpcError::Malformed { .. })
+                | Self::Ckks(_)
+                | Self::Bridge(BridgeError::Ckks(_))
                 | Self::Mismatch { .. }
                 | Self::Process { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_peer_is_the_peers_fault_in_every_layer() {
+        let lost = || {
+            MpcError::Net(NetError::PeerLost {
+                phase: "test".into(),
+                flight: 1,
+            })
+        };
+        for e in [
+            EngineError::Mpc(lost()),
+            EngineError::Bridge(BridgeError::Mpc(lost())),
+            EngineError::Nonlinear(NonlinearError::Mpc(lost())),
+        ] {
+            assert!(e.is_peer() && e.code() == 1, "{e}");
+        }
+        let own = EngineError::Entropy("none".into());
+        assert!(!own.is_peer());
     }
 }
 

@@ -12,7 +12,7 @@ use cipherloom_plan::{Plan, Ring, Stage, StageKind};
 use cipherloom_spec::fixed::{DEFAULT_FRAC, OUTPUT_BITS, OUTPUT_FRAC};
 use cipherloom_spec::layout::ScanTensors;
 use std::collections::BTreeMap;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Tensors of shares by name.
 #[derive(Default)]
@@ -227,14 +227,16 @@ pub fn run_stage<F: Face>(
         StageKind::Classify => {
             let h = t.get(stage, "h", tokens * hidden)?;
             let n = rms_norm(face.two(), h, tokens, &cfg.final_norm)?;
-            let weights: Option<Vec<u64>> = face.pooling().map(|w| {
-                w.iter()
-                    .map(|&v| cfg.pool.weight_frac().encode(v))
-                    .collect()
+            let weights: Option<Zeroizing<Vec<u64>>> = face.pooling().map(|w| {
+                Zeroizing::new(
+                    w.iter()
+                        .map(|&v| cfg.pool.weight_frac().encode(v))
+                        .collect::<Vec<u64>>(),
+                )
             });
             let classifier = face.classifier().map(|(m, b)| (m.to_vec(), b.to_vec()));
             let known = PoolKnown {
-                weights: weights.as_deref(),
+                weights: weights.as_ref().map(|w| &w[..]),
                 matrix: classifier.as_ref().map(|c| &c.0[..]),
                 bias: classifier.as_ref().map(|c| &c.1[..]),
             };
@@ -251,15 +253,16 @@ pub fn run_stage<F: Face>(
 
 /// The client's embedded tokens, re-shared at entry (R14): the server's share is a uniform vector that the client draws.
 fn embed<F: Face>(face: &mut F, n: usize) -> Result<Shares, EngineError> {
-    let words: Option<Vec<u64>> = face
-        .embedded()
-        .map(|e| e.iter().map(|&v| DEFAULT_FRAC.encode(v)).collect());
+    let words: Zeroizing<Vec<u64>> = Zeroizing::new(
+        face.embedded()
+            .map(|e| e.iter().map(|&v| DEFAULT_FRAC.encode(v)).collect())
+            .unwrap_or_default(),
+    );
     let session = face.two().session();
     if session.party() == Party::Client {
-        let mut bytes = vec![0u8; 8 * n];
+        let mut bytes = Zeroizing::new(vec![0u8; 8 * n]);
         session.prg().fork("input shares").fill_bytes(&mut bytes);
         session.channel().send(FrameKind::Input, &bytes)?;
-        let words = words.unwrap_or_default();
         let v = words
             .iter()
             .zip(bytes.chunks_exact(8))
