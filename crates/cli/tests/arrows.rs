@@ -31,7 +31,7 @@ fn allowed() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("plan", vec!["model"]),
         ("engine", all.to_vec()),
         ("cli", vec!["engine", "plan", "model"]),
-        ("testkit", vec![]),
+        ("testkit", vec!["ckks", "ring"]),
     ])
 }
 

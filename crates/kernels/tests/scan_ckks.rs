@@ -149,7 +149,6 @@ fn one_segment_in_blocks() {
 
 /// Run with `--ignored`: the fixture's shape at its real ring, some seconds and 1 GiB.
 #[test]
-#[ignore = "real ring size"]
 fn the_fixture_shape_at_its_real_ring() {
     check(schedule((8, 16, 128), 128, 128, Carry::Serial), 0, 2e-6);
 }

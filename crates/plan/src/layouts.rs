@@ -147,7 +147,15 @@ impl ScanChoice {
             ScanLayout::for_state(1 << (log_n - 1), shape.state, shape.inner(), shape.groups)?;
         let tensors = ScanTensors::new(layout, length, shape.inner(), shape.heads, shape.groups)?;
         let schedule = ScanSchedule::new(layout, length, block, carry)?;
-        let chain = chain_for_depth(log_n, schedule.depth())?;
+        let chain = chain_for_depth(log_n, schedule.depth()).map_err(|e| match e {
+            PlanError::Spec(SpecError::LevelExhausted { need, have, .. }) => SpecError::LevelExhausted {
+                op: format!("a scan of {length} tokens in blocks of {block} ({} carry, ring degree 2^{log_n})", carry.name()),
+                need,
+                have,
+            }
+            .into(),
+            e => e,
+        })?;
         Ok(Self {
             chain,
             tensors,
