@@ -147,7 +147,7 @@ fn one_segment_in_blocks() {
     check(schedule((4, 1, 64), 16, 4, Carry::BrentKung), 0, 2e-6);
 }
 
-/// Run with `--ignored`: the fixture's shape at its real ring, some seconds and 1 GiB.
+/// The fixture's shape at its real ring: some seconds and 1 GiB.
 #[test]
 fn the_fixture_shape_at_its_real_ring() {
     check(schedule((8, 16, 128), 128, 128, Carry::Serial), 0, 2e-6);

@@ -6,7 +6,7 @@ use crate::format::{bytes, seconds, table};
 use crate::pair::{classify, max_diff, prepare, Answer, Prepared, ServerProcess};
 use crate::progress::Progress;
 use crate::shipped::{ModelFolder, DOCUMENT, DOCUMENT_NAME};
-use cipherloom_engine::{compare, PartyReport, StageReport};
+use cipherloom_engine::{compare, link, PartyReport, StageReport};
 use cipherloom_model::forward::label;
 use cipherloom_model::tokenizer::read_text_file;
 use cipherloom_model::{Encoded, Surrogate, Truncation};
@@ -99,6 +99,8 @@ fn text(given: Option<&PathBuf>) -> Result<(String, String), CliError> {
 /// # Errors
 /// Loading, planning and session errors.
 pub fn run(args: &DemoArgs) -> Result<(), CliError> {
+    // A wrong name is the user's mistake, not the server process's.
+    link::profile(&args.network)?;
     let mut progress = Progress::new(args.json);
     progress.say("loading the model");
     let folder = ModelFolder::open(args.model.as_ref())?;
