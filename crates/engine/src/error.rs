@@ -160,6 +160,12 @@ impl EngineError {
     }
 }
 
+impl From<cipherloom_spec::SpecError> for EngineError {
+    fn from(e: cipherloom_spec::SpecError) -> Self {
+        Self::Plan(e.into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,11 +187,5 @@ mod tests {
         }
         let own = EngineError::Entropy("none".into());
         assert!(!own.is_peer());
-    }
-}
-
-impl From<cipherloom_spec::SpecError> for EngineError {
-    fn from(e: cipherloom_spec::SpecError) -> Self {
-        Self::Plan(e.into())
     }
 }
