@@ -394,6 +394,9 @@ impl Channel {
                 phase: self.phase(action),
                 flight: u64::from(self.sent_flight) + u64::from(self.received_flight),
             },
+            LinkFault::Altered => NetError::Altered {
+                phase: self.phase(action),
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Errors of the link.
 
 use crate::frame::FrameKind;
+use crate::tls::{utc, Pin};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -117,5 +118,76 @@ pub enum NetError {
         phase: String,
         /// The system's message.
         detail: String,
+    },
+    /// Bytes were changed, lost, repeated or reordered on the way: the record authentication failed.
+    #[error(
+        "phase {phase}: the encrypted stream was altered on the way; start a new session, over another network if it \
+         happens again"
+    )]
+    Altered {
+        /// Phase, and what was tried.
+        phase: String,
+    },
+    /// The TLS handshake failed for another reason than the certificate.
+    #[error("TLS handshake: {detail}; check that the peer is a cipherloom of this release and the address is right")]
+    TlsHandshake {
+        /// What went wrong.
+        detail: String,
+    },
+    /// The server shows another certificate than the pinned one.
+    #[error(
+        "the server's certificate has SHA-256 {got}, the pin is {expected}; ask the provider for a new bundle if the \
+         certificate was replaced, otherwise somebody is between you and the server"
+    )]
+    PinMismatch {
+        /// The pin.
+        expected: Pin,
+        /// What the server showed.
+        got: Pin,
+    },
+    /// The server shows the pinned certificate and cannot sign with its key.
+    #[error(
+        "the server shows certificate {pin} but does not prove that it holds its private key ({detail}); somebody is \
+         between you and the server, do not connect"
+    )]
+    NotKeyHolder {
+        /// The certificate.
+        pin: Pin,
+        /// What the signature check says.
+        detail: String,
+    },
+    /// The certificate is no longer valid.
+    #[error(
+        "the certificate expired at {}, it is {} now; publish again with a new certificate, or set the clock",
+        utc(*not_after),
+        utc(*now)
+    )]
+    Expired {
+        /// Last second of validity, Unix time.
+        not_after: i64,
+        /// The time of the check, Unix time.
+        now: i64,
+    },
+    /// The certificate is not valid yet.
+    #[error(
+        "the certificate is valid from {}, it is {} now; set the clock, or wait",
+        utc(*not_before),
+        utc(*now)
+    )]
+    NotYetValid {
+        /// First second of validity, Unix time.
+        not_before: i64,
+        /// The time of the check, Unix time.
+        now: i64,
+    },
+    /// A certificate, private key or pin that cannot be used.
+    #[error("{what}: expected {expected}, got {got}")]
+    Certificate {
+        /// Which one (a file name, or a description).
+        what: String,
+        /// What is needed.
+        expected: String,
+        /// What is there. Never key material.
+        got: String,
     },
 }

@@ -2,7 +2,8 @@
 //!
 //! A [`Channel`] carries messages whose kind and length both parties know beforehand (from the plan); anything else is a
 //! typed error. It counts bytes, messages and flights by stage, exactly and equally on both sides, and has a
-//! deadline on every wait. Transports are TCP, an in-process pair, and an emulated link around either.
+//! deadline on every wait. Transports are TLS 1.3 with a pinned certificate, TCP, an in-process
+//! pair, and an emulated link around any of them.
 //!
 //! ```
 //! use cipherloom_net::{Channel, ChannelConfig, FrameKind};
@@ -21,6 +22,7 @@ mod frame;
 mod memory;
 mod outbox;
 mod tcp;
+pub mod tls;
 mod transport;
 
 pub use channel::{Channel, ChannelConfig};
@@ -30,4 +32,5 @@ pub use error::NetError;
 pub use frame::{message_bytes, FrameKind, FRAME_PAYLOAD, HEADER_BYTES, MAX_MESSAGE};
 pub use memory::MemoryTransport;
 pub use tcp::{TcpAcceptor, TcpTransport};
+pub use tls::{Pin, TlsAcceptor, TlsIdentity, TlsTransport};
 pub use transport::{Halves, LinkFault, RecvHalf, SendHalf, Transport};

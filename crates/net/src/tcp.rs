@@ -19,8 +19,8 @@ fn io(phase: &str, e: &std::io::Error) -> NetError {
 
 /// A connected TCP stream.
 pub struct TcpTransport {
-    stream: TcpStream,
-    write_wait: Duration,
+    pub(crate) stream: TcpStream,
+    pub(crate) write_wait: Duration,
 }
 
 impl TcpTransport {
@@ -122,6 +122,51 @@ fn fault(e: &std::io::Error) -> LinkFault {
     }
 }
 
+/// Writes everything before the deadline.
+pub(crate) fn write_all(
+    stream: &mut TcpStream,
+    mut b: &[u8],
+    deadline: Instant,
+) -> Result<(), LinkFault> {
+    while !b.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LinkFault::Timeout);
+        }
+        stream
+            .set_write_timeout(Some(left))
+            .map_err(|e| fault(&e))?;
+        match stream.write(b) {
+            Ok(0) => return Err(LinkFault::Lost),
+            Ok(n) => b = &b[n..],
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(fault(&e)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads at least one byte before the deadline. The end of the stream is `Lost`.
+pub(crate) fn read_some(
+    stream: &mut TcpStream,
+    b: &mut [u8],
+    deadline: Instant,
+) -> Result<usize, LinkFault> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LinkFault::Timeout);
+        }
+        stream.set_read_timeout(Some(left)).map_err(|e| fault(&e))?;
+        match stream.read(b) {
+            Ok(0) => return Err(LinkFault::Lost),
+            Ok(n) => return Ok(n),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(fault(&e)),
+        }
+    }
+}
+
 /// The writer thread's end: small frames are joined, and flushed when the queue runs empty.
 struct TcpSink {
     stream: TcpStream,
@@ -130,24 +175,8 @@ struct TcpSink {
 }
 
 impl TcpSink {
-    fn write_all(&mut self, mut b: &[u8]) -> Result<(), LinkFault> {
-        let deadline = Instant::now() + self.wait;
-        while !b.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(LinkFault::Timeout);
-            }
-            self.stream
-                .set_write_timeout(Some(left))
-                .map_err(|e| fault(&e))?;
-            match self.stream.write(b) {
-                Ok(0) => return Err(LinkFault::Lost),
-                Ok(n) => b = &b[n..],
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(fault(&e)),
-            }
-        }
-        Ok(())
+    fn write_all(&mut self, b: &[u8]) -> Result<(), LinkFault> {
+        write_all(&mut self.stream, b, Instant::now() + self.wait)
     }
 
     fn drain(&mut self) -> Result<(), LinkFault> {
@@ -201,24 +230,6 @@ struct TcpRecv {
     end: usize,
 }
 
-impl TcpRecv {
-    fn read(stream: &mut TcpStream, b: &mut [u8], deadline: Instant) -> Result<usize, LinkFault> {
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(LinkFault::Timeout);
-            }
-            stream.set_read_timeout(Some(left)).map_err(|e| fault(&e))?;
-            match stream.read(b) {
-                Ok(0) => return Err(LinkFault::Lost),
-                Ok(n) => return Ok(n),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(fault(&e)),
-            }
-        }
-    }
-}
-
 impl RecvHalf for TcpRecv {
     fn recv_exact(&mut self, buf: &mut [u8], wait: Duration) -> Result<(), LinkFault> {
         let deadline = Instant::now() + wait;
@@ -230,11 +241,11 @@ impl RecvHalf for TcpRecv {
                 self.start += n;
                 done += n;
             } else if buf.len() - done >= READ_BUFFER {
-                done += Self::read(&mut self.stream, &mut buf[done..], deadline)?;
+                done += read_some(&mut self.stream, &mut buf[done..], deadline)?;
             } else {
                 self.start = 0;
                 self.end = 0;
-                self.end = Self::read(&mut self.stream, &mut self.buffer, deadline)?;
+                self.end = read_some(&mut self.stream, &mut self.buffer, deadline)?;
             }
         }
         Ok(())

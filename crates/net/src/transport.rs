@@ -1,4 +1,4 @@
-//! What a channel needs from a byte stream. TCP, memory and the emulated link implement it; TLS is another one.
+//! What a channel needs from a byte stream. TCP, TLS, memory and the emulated link implement it.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ pub enum LinkFault {
     Timeout,
     /// The other end is gone.
     Lost,
+    /// The bytes that arrived are not those that the other end sent (authenticated transports only).
+    Altered,
 }
 
 /// Sending half of a byte stream.
