@@ -277,15 +277,8 @@ fn another_application_protocol_is_refused_by_both_sides() {
     let e = visit(impostor(cert.clone(), signer, b"h2"), pin).unwrap_err();
     assert!(matches!(e, NetError::TlsHandshake { .. }), "{e}");
     // A general client that trusts our certificate and names no protocol.
-    let id = TlsIdentity::from_bytes(&cert, &pair.serialize_der()).unwrap();
-    let server = Server {
-        pin: id.fingerprint(),
-        tls: TlsAcceptor::new(id).unwrap(),
-        ..Server::new()
-    };
-    let mut roots = RootCertStore::empty();
-    roots.add(cert).unwrap();
-    let mut stranger = stranger(roots);
+    let (server, roots) = trusted_server();
+    let mut stranger = stranger(roots, None);
     let mut tcp = TcpStream::connect(server.addr()).unwrap();
     let t = std::thread::spawn(move || {
         let _ = stranger.complete_io(&mut tcp);
@@ -300,14 +293,48 @@ fn another_application_protocol_is_refused_by_both_sides() {
 
 // Somebody else in the client's place.
 
-fn stranger(roots: RootCertStore) -> ClientConnection {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+fn stranger(roots: RootCertStore, protocol: Option<&[u8]>) -> ClientConnection {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocol.iter().map(|p| p.to_vec()).collect();
     let name = ServerName::try_from("localhost").unwrap();
     ClientConnection::new(Arc::new(config), name).unwrap()
+}
+
+/// Our server, and a store in which a general client trusts its certificate.
+fn trusted_server() -> (Server, RootCertStore) {
+    let (pair, _) = key(&PKCS_ED25519);
+    let cert = certificate(&pair, 2020, 2120);
+    let id = TlsIdentity::from_bytes(&cert, &pair.serialize_der()).unwrap();
+    let server = Server {
+        pin: id.fingerprint(),
+        tls: TlsAcceptor::new(id).unwrap(),
+        ..Server::new()
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add(cert).unwrap();
+    (server, roots)
+}
+
+#[test]
+fn a_client_that_would_resume_gets_no_ticket() {
+    let (server, roots) = trusted_server();
+    let mut client = stranger(roots, Some(b"cipherloom"));
+    let mut tcp = TcpStream::connect(server.addr()).unwrap();
+    let t = std::thread::spawn(move || {
+        let mut got = [0; 5];
+        let mut stream = rustls::Stream::new(&mut client, &mut tcp);
+        stream.read_exact(&mut got).unwrap();
+        (got, client.tls13_tickets_received())
+    });
+    let tls = server.accept(WAIT).unwrap();
+    let (mut s, _r) = (Box::new(tls) as Box<dyn Transport>).split().unwrap();
+    s.send(b"hello".to_vec(), WAIT).unwrap();
+    s.flush(WAIT).unwrap();
+    assert_eq!(t.join().unwrap(), (*b"hello", 0));
 }
 
 /// A `ClientHello` of TLS 1.2: ECDHE-RSA-AES128-GCM, extensions for x25519 and RSA-SHA256, no list of versions.
@@ -372,7 +399,7 @@ fn silent_trickling_and_half_done_clients_end_at_the_deadline() {
     let server = Server::new();
     let wait = Duration::from_millis(200);
     let mut hello = Vec::new();
-    stranger(RootCertStore::empty())
+    stranger(RootCertStore::empty(), None)
         .write_tls(&mut hello)
         .unwrap();
     let silent = Vec::new();
