@@ -3,6 +3,7 @@
 //! Both parties walk the plan's stages ([`stages`]). What is computed on shares is one code; what differs ([`face`]) is who
 //! holds keys, ciphertexts and weights ([`client`], [`server`]). Every executed stage is held against the plan.
 
+pub mod bundle;
 pub mod client;
 pub mod compare;
 pub mod configs;
@@ -12,6 +13,7 @@ pub mod error;
 pub mod face;
 pub mod handshake;
 pub mod keys;
+pub mod keystore;
 pub mod link;
 pub mod maps;
 pub mod measure;

@@ -3,10 +3,11 @@
 use crate::config::{Mamba2Config, Side, MAX_LENGTH};
 use crate::error::ModelError;
 use crate::json::{read_limited, read_text};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Largest `tokenizer.json` that is read, in bytes.
-const TOKENIZER_LIMIT: u64 = 256 << 20;
+pub const TOKENIZER_LIMIT: u64 = 256 << 20;
 /// Largest text that is tokenized, in bytes.
 pub const TEXT_LIMIT: u64 = 16 << 20;
 
@@ -39,6 +40,30 @@ impl Encoded {
     }
 }
 
+/// What a tokenizer needs of a model's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextRules {
+    /// Rows of the embedding table; larger ids are refused.
+    pub vocab_size: usize,
+    /// Which end of a long text is dropped.
+    pub truncation_side: Side,
+    /// Id used for right padding.
+    pub pad_token_id: u32,
+}
+
+impl TextRules {
+    /// Those of a configuration.
+    #[must_use]
+    pub fn of(config: &Mamba2Config) -> Self {
+        Self {
+            vocab_size: config.vocab_size,
+            truncation_side: config.truncation_side,
+            pad_token_id: config.pad_token_id,
+        }
+    }
+}
+
 /// Tokenizer of a model folder with the model's conventions for cutting and padding.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
@@ -62,13 +87,27 @@ impl Tokenizer {
 
     /// Builds the tokenizer from the bytes of a `tokenizer.json`. The error says what is wrong.
     pub fn from_bytes(bytes: &[u8], config: &Mamba2Config) -> Result<Self, String> {
+        Self::with_rules(bytes, TextRules::of(config))
+    }
+
+    /// As [`Self::from_bytes`], from the few rules that it needs.
+    ///
+    /// # Errors
+    /// Says what is wrong: the file, an id or the padding outside the embedding table.
+    pub fn with_rules(bytes: &[u8], rules: TextRules) -> Result<Self, String> {
+        if rules.pad_token_id as usize >= rules.vocab_size {
+            return Err(format!(
+                "the padding id {} is outside the embedding table of {} rows",
+                rules.pad_token_id, rules.vocab_size
+            ));
+        }
         let mut inner = tokenizers::Tokenizer::from_bytes(bytes)
             .map_err(|e| format!("not a usable tokenizer file: {e}"))?;
         inner.with_padding(None);
         inner
             .with_truncation(None)
             .map_err(|e| format!("truncation cannot be switched off: {e}"))?;
-        let vocab_size = config.vocab_size;
+        let vocab_size = rules.vocab_size;
         let mut outside = 0usize;
         let mut largest = 0u32;
         for id in inner.get_vocab(true).into_values() {
@@ -84,8 +123,8 @@ impl Tokenizer {
         Ok(Self {
             inner,
             vocab_size,
-            side: config.truncation_side,
-            pad: config.pad_token_id,
+            side: rules.truncation_side,
+            pad: rules.pad_token_id,
         })
     }
 

@@ -1,0 +1,163 @@
+//! Which keys a client sends, in which order, and how long each is: from the plan, before a byte arrives.
+
+use super::KeyStoreError;
+use cipherloom_ckks::{size, CkksParameters, KeyPurpose};
+use cipherloom_plan::{KeyRequest, Plan, Ring};
+use std::sync::Arc;
+
+/// Both rings, in the order in which their keys are sent.
+pub const RINGS: [Ring; 2] = [Ring::Projection, Ring::Scan];
+
+/// One object of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// The public key of a ring.
+    Public,
+    /// An evaluation key up to a level.
+    Evaluation {
+        /// What it is for.
+        purpose: KeyPurpose,
+        /// Highest level at which it is used.
+        max_level: usize,
+    },
+}
+
+/// One object with its ring and its exact length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedKey {
+    /// Ring.
+    pub ring: Ring,
+    /// What it is.
+    pub kind: KeyKind,
+    /// Bytes of its encoding.
+    pub bytes: usize,
+}
+
+/// The keys of a plan: for each ring the public key, then relinearisation, conjugation and rotations.
+#[derive(Debug)]
+pub struct KeyList {
+    params: [CkksParameters; 2],
+    keys: Vec<ListedKey>,
+    total: u64,
+    memory: u64,
+    digest: [u8; 32],
+}
+
+/// Position of a ring in arrays.
+pub(crate) fn at(ring: Ring) -> usize {
+    match ring {
+        Ring::Projection => 0,
+        Ring::Scan => 1,
+    }
+}
+
+impl KeyList {
+    /// The list of a plan. Builds the tables of both rings.
+    ///
+    /// # Errors
+    /// Parameters that the plan should have refused.
+    pub fn of(plan: &Plan) -> Result<Arc<Self>, KeyStoreError> {
+        let params = |ring| CkksParameters::new(plan.chain(ring).clone());
+        Ok(Self::new(
+            [params(Ring::Projection)?, params(Ring::Scan)?],
+            [plan.keys(Ring::Projection), plan.keys(Ring::Scan)],
+        ))
+    }
+
+    /// A list over any rings. For tests with toy rings only: gives no security.
+    #[cfg(test)]
+    pub(crate) fn insecure(params: [CkksParameters; 2], requests: [&KeyRequest; 2]) -> Arc<Self> {
+        Self::new(params, requests)
+    }
+
+    fn new(params: [CkksParameters; 2], requests: [&KeyRequest; 2]) -> Arc<Self> {
+        let mut keys = Vec::new();
+        let mut memory = 0u64;
+        for ((p, r), ring) in params.iter().zip(requests).zip(RINGS) {
+            let chain = p.chain();
+            keys.push(ListedKey {
+                ring,
+                kind: KeyKind::Public,
+                bytes: size::public_key_bytes(chain),
+            });
+            memory += size::ciphertext_memory_bytes(chain, chain.top_level(), 2) as u64;
+            let mut add = |purpose: KeyPurpose, max_level: usize| {
+                keys.push(ListedKey {
+                    ring,
+                    kind: KeyKind::Evaluation { purpose, max_level },
+                    bytes: size::evaluation_key_bytes(chain, max_level),
+                });
+                let galois = purpose != KeyPurpose::Relinearization;
+                memory += size::evaluation_key_memory_bytes(chain, max_level, galois) as u64;
+            };
+            if let Some(level) = r.relinearization {
+                add(KeyPurpose::Relinearization, level);
+            }
+            if let Some(level) = r.conjugation {
+                add(KeyPurpose::Galois(p.conjugation_element()), level);
+            }
+            for k in &r.rotations {
+                add(
+                    KeyPurpose::Galois(p.galois_element(k.rotation as i64)),
+                    k.max_level,
+                );
+            }
+        }
+        let total = keys.iter().map(|k| k.bytes as u64).sum();
+        let digest = digest(&params, &keys);
+        Arc::new(Self {
+            params,
+            keys,
+            total,
+            memory,
+            digest,
+        })
+    }
+
+    /// The objects in order.
+    #[must_use]
+    pub fn keys(&self) -> &[ListedKey] {
+        &self.keys
+    }
+
+    /// Bytes of all encodings.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.total
+    }
+
+    /// Bytes in memory of all keys once decoded: about twice their encodings.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory
+    }
+
+    /// The parameters of a ring.
+    #[must_use]
+    pub fn params(&self, ring: Ring) -> &CkksParameters {
+        &self.params[at(ring)]
+    }
+
+    /// Digest over rings, order, purposes, levels and lengths. Two plans with one digest share a client's keys.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+}
+
+fn digest(params: &[CkksParameters; 2], keys: &[ListedKey]) -> [u8; 32] {
+    let mut h = blake3::Hasher::new_derive_key("cipherloom key list v1");
+    for p in params {
+        h.update(&p.digest().0);
+    }
+    for k in keys {
+        let (kind, code, level) = match k.kind {
+            KeyKind::Public => (0u64, 0, 0),
+            KeyKind::Evaluation { purpose, max_level } => (1, purpose.code(), max_level as u64),
+        };
+        for word in [at(k.ring) as u64, kind, code, level, k.bytes as u64] {
+            h.update(&word.to_le_bytes());
+        }
+    }
+    *h.finalize().as_bytes()
+}
