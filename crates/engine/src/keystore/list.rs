@@ -126,7 +126,7 @@ impl KeyList {
         self.total
     }
 
-    /// Bytes in memory of all keys once decoded: about twice their encodings.
+    /// Bytes in memory of all keys once decoded: about three times their encodings.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.memory
