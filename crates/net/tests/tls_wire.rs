@@ -5,7 +5,7 @@
 mod support;
 
 use cipherloom_net::tls::{message_wire_bytes, piece_records, RECORD_OVERHEAD};
-use cipherloom_net::{Channel, FrameKind, NetError, FRAME_PAYLOAD, HEADER_BYTES};
+use cipherloom_net::{Channel, FrameKind, NetError, TlsTransport, FRAME_PAYLOAD, HEADER_BYTES};
 use std::time::{Duration, Instant};
 use support::{config, Act, Middle, Server, WAIT};
 
@@ -104,6 +104,37 @@ fn record_sizes_depend_on_the_schedule_only() {
     // From the first byte of the handshake to the close.
     assert_eq!(first, second);
     assert!(first[0].len() > 130);
+}
+
+#[test]
+fn data_that_arrives_together_with_the_end_of_the_handshake_is_read_and_counted() {
+    let server = Server::new();
+    // The client's change of cipher, its Finished and three frames reach the server in one piece.
+    let middle = Middle::new(server.addr(), Act::Join(5));
+    let (addr, pin) = (middle.addr, server.pin);
+    let t = std::thread::spawn(move || {
+        let mut a = TlsTransport::connect(addr, pin, WAIT).unwrap();
+        let watch = a.watch_records();
+        let mut a = Channel::new(Box::new(a), config(WAIT)).unwrap();
+        for n in [1, 2, 3] {
+            a.send(FrameKind::Ot, &vec![n; usize::from(n)]).unwrap();
+        }
+        a.recv(FrameKind::Bye, 0).unwrap();
+        watch.sizes().sent
+    });
+    let mut b = server.accept(WAIT).unwrap();
+    let watch = b.watch_records();
+    let mut b = Channel::new(Box::new(b), config(WAIT)).unwrap();
+    for n in [1, 2, 3] {
+        assert_eq!(b.recv(FrameKind::Ot, n).unwrap(), vec![n as u8; n]);
+    }
+    let received = watch.sizes().received;
+    b.send(FrameKind::Bye, &[]).unwrap();
+    let sent = t.join().unwrap();
+    assert_eq!(received, stated(&[1, 2, 3]));
+    assert_eq!(sent, received);
+    drop(b);
+    middle.finish();
 }
 
 /// Sends two messages through the middle, the second one after arming; returns what the client makes of the second.

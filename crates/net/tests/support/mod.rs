@@ -79,6 +79,8 @@ pub enum Act {
     Stall,
     /// Sends it late.
     Delay,
+    /// From client to server, armed or not: holds records back until as many as told are there, then sends them at once.
+    Join(usize),
 }
 
 /// Forwards one connection and remembers the size of every record: client to server, server to client.
@@ -104,6 +106,11 @@ impl Middle {
             let up = std::thread::spawn(move || {
                 forward(c, v, &never, act, &|n| up_sizes.lock().unwrap()[0].push(n));
             });
+            let act = if let Act::Join(_) = act {
+                Act::Delay
+            } else {
+                act
+            };
             forward(server, client, &a, act, &|n| {
                 s.lock().unwrap()[1].push(n);
             });
@@ -131,6 +138,9 @@ impl Middle {
     }
 }
 
+/// Above every count of [`Act::Join`].
+const JOINED: usize = 1000;
+
 fn read_record(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut record = vec![0; 5];
     from.read_exact(&mut record).ok()?;
@@ -147,9 +157,22 @@ fn forward(
     act: Act,
     seen: &dyn Fn(u32),
 ) {
+    let mut held = (0, Vec::new());
     while let Some(mut record) = read_record(&mut from) {
         seen(record.len() as u32);
         let mut out = Vec::new();
+        // The first record, the greeting, must pass at once.
+        if let (Act::Join(count), true) = (act, held.0 <= JOINED) {
+            held.0 += 1;
+            if held.0 > 1 {
+                held.1.extend_from_slice(&record);
+                if held.0 <= count {
+                    continue;
+                }
+                held.0 = JOINED + 1;
+                record = std::mem::take(&mut held.1);
+            }
+        }
         if armed.swap(false, Ordering::SeqCst) {
             match act {
                 Act::Flip(at) => {
@@ -172,6 +195,7 @@ fn forward(
                     while read_record(&mut from).is_some() {}
                     break;
                 }
+                Act::Join(_) => out = record,
                 Act::Delay => {
                     std::thread::sleep(Duration::from_millis(100));
                     out = record;
