@@ -5,9 +5,11 @@ use crate::error::{file_error, CliError};
 use crate::progress::Progress;
 use crate::shipped::ModelFolder;
 use cipherloom_engine::document::client_input;
+use cipherloom_engine::keystore::Fingerprint;
 use cipherloom_engine::report::same_traffic;
 use cipherloom_engine::{
-    link, run_client, ClientOutcome, EngineError, PartyReport, SecretSeed, SessionOptions,
+    link, run_client, ClientKeySource, ClientOutcome, EngineError, PartyReport, SecretSeed,
+    SessionOptions,
 };
 use cipherloom_model::{
     forward, observe::Silent, Calibration, Encoded, Exact, Mamba2, Surrogate, Tokenizer,
@@ -209,6 +211,23 @@ fn process(detail: &str) -> CliError {
     })
 }
 
+/// The client's keys over the sessions of one command: sent once.
+pub struct DemoKeys {
+    seed: SecretSeed,
+    known: Option<Fingerprint>,
+}
+
+impl DemoKeys {
+    /// A fresh seed.
+    ///
+    /// # Errors
+    /// `Entropy`.
+    pub fn fresh() -> Result<Self, CliError> {
+        let seed = SecretSeed::from_os().map_err(|e| EngineError::Entropy(e.to_string()))?;
+        Ok(Self { seed, known: None })
+    }
+}
+
 /// One encrypted classification beside the plaintext ones.
 pub struct Answer {
     /// The client's outcome.
@@ -230,20 +249,24 @@ pub struct Answer {
 pub fn classify(
     prepared: &Prepared,
     server: &mut ServerProcess,
+    keys: &mut DemoKeys,
     text: &Encoded,
     network: &str,
     dump: Option<PathBuf>,
     progress: &mut Progress,
 ) -> Result<Answer, CliError> {
     let start = Instant::now();
-    let seed = SecretSeed::from_os().map_err(|e| EngineError::Entropy(e.to_string()))?;
+    let source = ClientKeySource {
+        seed: &keys.seed,
+        known: keys.known,
+    };
     let channel = link::connect(server.addr, link::profile(network)?)?;
     let options = SessionOptions {
         dump,
         record_schedule: false,
     };
     let input = client_input(&prepared.model, text)?;
-    let outcome = run_client(channel, &prepared.plan, &seed, input, &options, progress);
+    let outcome = run_client(channel, &prepared.plan, &source, input, &options, progress);
     let client = match outcome {
         Ok(c) => c,
         // The server's own words are more useful than "the peer reported code n".
@@ -255,6 +278,7 @@ pub fn classify(
         }
         Err(e) => return Err(e.into()),
     };
+    keys.known = Some(client.fingerprint);
     let report = server.report()?;
     let seconds = start.elapsed().as_secs_f64();
     let pairs = |r: &PartyReport| -> Vec<(String, cipherloom_plan::StageCost)> {

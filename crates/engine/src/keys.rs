@@ -4,10 +4,13 @@
 //! secret keys only. A server's types contain no secret key.
 
 use crate::handshake::SessionId;
+use crate::keystore::{
+    Fingerprint, FingerprintHasher, KeyList, KeyStore, KeyStoreError, KeyUpload, StoredKeys,
+};
 use crate::EngineError;
 use cipherloom_ckks::{
-    size, CkksParameters, Decryptor, EvaluationKey, EvaluationKeys, KeyGenerator, KeyPurpose,
-    PublicKey, SecretEncryptor, SecretKey,
+    CkksParameters, Decryptor, EvaluationKeys, KeyGenerator, KeyPurpose, PublicKey,
+    SecretEncryptor, SecretKey,
 };
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_plan::{KeyRequest, Plan, Ring};
@@ -57,8 +60,10 @@ pub struct ClientKeys {
     pub projection: ClientRing,
     /// The scan.
     pub scan: ClientRing,
-    /// Bytes of evaluation and public keys sent.
+    /// Bytes of evaluation and public keys sent in this session; 0 when the server had them.
     pub sent_bytes: u64,
+    /// Their name at the server.
+    pub fingerprint: Fingerprint,
 }
 
 /// Both rings of a server.
@@ -77,119 +82,119 @@ impl ServerKeys {
     }
 }
 
-fn client_ring(
-    channel: &mut Channel,
-    plan: &Plan,
-    ring: Ring,
-    session: &SessionId,
-    seed: &SecretSeed,
-    sent: &mut u64,
-) -> Result<ClientRing, EngineError> {
+struct ClientSide {
+    ring: ClientRing,
+    generator: KeyGenerator,
+    secret: Arc<SecretKey>,
+}
+
+fn client_side(plan: &Plan, ring: Ring, seed: &SecretSeed) -> Result<ClientSide, EngineError> {
     let params = CkksParameters::new(plan.chain(ring).clone())?;
     let generator = KeyGenerator::new(&params, seed.derive_seed(ring.name(), 0));
     let secret: Arc<SecretKey> = Arc::new(generator.secret_key()?);
-    let public = generator.public_key(&secret, session.public_seed(ring.name()))?;
-    let mut send = |bytes: Vec<u8>| -> Result<(), EngineError> {
-        *sent += bytes.len() as u64;
-        Ok(channel.send(FrameKind::Setup, &bytes)?)
-    };
-    send(public.to_bytes())?;
-    let request = plan.keys(ring);
-    for (purpose, level) in purposes(&params, request) {
-        send(
-            generator
-                .evaluation_key(&secret, purpose, level)?
-                .to_bytes(),
-        )?;
-    }
-    Ok(ClientRing {
+    let ring = ClientRing {
         encryptor: SecretEncryptor::new(&params, Arc::clone(&secret))?,
-        decryptor: Decryptor::new(&params, secret)?,
+        decryptor: Decryptor::new(&params, Arc::clone(&secret))?,
         params,
+    };
+    Ok(ClientSide {
+        ring,
+        generator,
+        secret,
     })
 }
 
-fn server_ring(
-    channel: &mut Channel,
-    plan: &Plan,
-    ring: Ring,
-    session: &SessionId,
-) -> Result<ServerRing, EngineError> {
-    let chain = plan.chain(ring);
-    let public_bytes = size::public_key_bytes(chain);
-    let request = plan.keys(ring);
-    let params = CkksParameters::new(chain.clone())?;
-    let public = PublicKey::from_bytes(&params, &channel.recv(FrameKind::Setup, public_bytes)?)?;
-    let expected = session.public_seed(ring.name());
-    if public.seed().0 != expected.0 {
-        return Err(EngineError::Mismatch {
-            what: "public key seed",
-            here: crate::handshake::hex(&expected.0),
-            peer: crate::handshake::hex(&public.seed().0),
-        });
-    }
-    let mut keys = EvaluationKeys::new(&params);
-    for (purpose, level) in purposes(&params, request) {
-        let bytes = channel.recv(FrameKind::Setup, size::evaluation_key_bytes(chain, level))?;
-        let key = EvaluationKey::from_bytes(&params, &bytes)?;
-        if key.purpose() != purpose || key.max_level() != level {
-            return Err(EngineError::Mismatch {
-                what: "evaluation key",
-                here: format!("{} up to level {}", purpose.name(&params), level),
-                peer: format!(
-                    "{} up to level {}",
-                    key.purpose().name(&params),
-                    key.max_level()
-                ),
-            });
-        }
-        keys.insert(key)?;
-    }
-    Ok(ServerRing {
-        params,
-        public,
-        keys: Arc::new(keys),
-    })
-}
+/// The server's answers to an offered fingerprint.
+const KEEP: u8 = 1;
+const SEND: u8 = 0;
 
-/// Makes the client's keys from `seed` and sends the public ones.
+/// Opens the client's rings. Offers the fingerprint under which the server may still have the keys; sends the keys if it does
+/// not, one at a time. A fingerprint of zeros offers nothing.
 ///
 /// # Errors
 /// Transport errors; parameters that the plan should have refused.
-pub fn send_keys(
+pub fn offer_keys(
     channel: &mut Channel,
     plan: &Plan,
     session: &SessionId,
     seed: &SecretSeed,
+    known: Option<Fingerprint>,
 ) -> Result<ClientKeys, EngineError> {
+    let offered = known.unwrap_or(Fingerprint([0; 32]));
+    channel.send(FrameKind::Setup, &offered.0)?;
+    let sides = [
+        client_side(plan, Ring::Projection, seed)?,
+        client_side(plan, Ring::Scan, seed)?,
+    ];
+    let answer = channel.recv(FrameKind::Setup, 1)?;
     let mut sent_bytes = 0;
-    let projection = client_ring(
-        channel,
-        plan,
-        Ring::Projection,
-        session,
-        seed,
-        &mut sent_bytes,
-    )?;
-    let scan = client_ring(channel, plan, Ring::Scan, session, seed, &mut sent_bytes)?;
+    let fingerprint = match (answer.first(), known) {
+        (Some(&KEEP), Some(f)) => f,
+        (Some(&SEND), _) => {
+            let list = KeyList::of(plan)?;
+            let mut hasher = FingerprintHasher::new(&list);
+            let mut send = |bytes: &[u8]| -> Result<(), EngineError> {
+                sent_bytes += bytes.len() as u64;
+                hasher.update(bytes);
+                Ok(channel.send(FrameKind::Setup, bytes)?)
+            };
+            for (side, ring) in sides.iter().zip([Ring::Projection, Ring::Scan]) {
+                let public = side
+                    .generator
+                    .public_key(&side.secret, session.public_seed(ring.name()))?;
+                send(&public.to_bytes())?;
+                for (purpose, level) in purposes(&side.ring.params, plan.keys(ring)) {
+                    send(
+                        &side
+                            .generator
+                            .evaluation_key(&side.secret, purpose, level)?
+                            .to_bytes(),
+                    )?;
+                }
+            }
+            hasher.finish()
+        }
+        (other, _) => {
+            return Err(EngineError::Mismatch {
+                what: "answer to the offered keys",
+                here: format!("{KEEP} (kept, if offered) or {SEND} (send them)"),
+                peer: format!("{other:?}"),
+            })
+        }
+    };
+    let [projection, scan] = sides.map(|s| s.ring);
     Ok(ClientKeys {
         projection,
         scan,
         sent_bytes,
+        fingerprint,
     })
 }
 
-/// Receives the client's keys; every length is known from the plan.
+/// The client's keys at the server: from the store if it has what the client offers, else received and stored. Where the store
+/// has no room, the keys live as long as the session.
 ///
 /// # Errors
-/// Transport errors, malformed keys, keys that the plan does not ask for.
-pub fn receive_keys(
+/// Transport errors, malformed keys, keys that the plan does not ask for, a store that cannot be written.
+pub fn accept_keys(
     channel: &mut Channel,
-    plan: &Plan,
+    list: &Arc<KeyList>,
     session: &SessionId,
-) -> Result<ServerKeys, EngineError> {
-    Ok(ServerKeys {
-        projection: server_ring(channel, plan, Ring::Projection, session)?,
-        scan: server_ring(channel, plan, Ring::Scan, session)?,
-    })
+    store: &dyn KeyStore,
+) -> Result<(StoredKeys, bool), EngineError> {
+    let mut offered = Fingerprint([0; 32]);
+    channel.recv_into(FrameKind::Setup, &mut offered.0)?;
+    if offered.0 != [0; 32] {
+        if let Some(keys) = store.load(&offered, list).keys {
+            channel.send(FrameKind::Setup, &[KEEP])?;
+            return Ok((keys, true));
+        }
+    }
+    let upload = match store.begin(list, session) {
+        Ok(u) => u,
+        Err(KeyStoreError::Full { .. }) => KeyUpload::unkept(list, session),
+        Err(e) => return Err(e.into()),
+    };
+    channel.send(FrameKind::Setup, &[SEND])?;
+    Ok((upload.receive(channel)?, false))
 }

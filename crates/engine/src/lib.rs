@@ -26,8 +26,8 @@ pub mod weights;
 pub use error::EngineError;
 pub use report::{PartyReport, Seconds, StageReport};
 pub use session::{
-    run_client, run_server, ClientInput, ClientOutcome, Observer, Quiet, ServerOutcome,
-    SessionOptions,
+    run_client, run_server, ClientInput, ClientKeySource, ClientOutcome, Observer, Quiet,
+    ServerOutcome, ServerSide, SessionOptions,
 };
 pub use weights::ServerWeights;
 

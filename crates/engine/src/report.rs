@@ -52,6 +52,8 @@ pub struct PartyReport {
     pub peak_rss_bytes: u64,
     /// Bytes of evaluation keys in memory (server) or sent (client).
     pub key_bytes: u64,
+    /// Whether the server still had the client's keys, so that none were sent.
+    pub keys_reused: bool,
 }
 
 /// The first stage in which two parties' reports, or a report and its plan, disagree.

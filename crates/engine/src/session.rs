@@ -8,7 +8,8 @@ use crate::configs::Configs;
 use crate::dump::Dump;
 use crate::face::Face;
 use crate::handshake::handshake;
-use crate::keys::{receive_keys, send_keys};
+use crate::keys::{accept_keys, offer_keys};
+use crate::keystore::{Fingerprint, KeyList, KeyStore, MemoryKeyStore, StoreLimits};
 use crate::report::{cpu_seconds, peak_rss_bytes, PartyReport, Seconds, StageReport};
 use crate::server::ServerFace;
 use crate::stages::{logits_from_words, run_stage, Tensors};
@@ -61,6 +62,8 @@ pub struct ClientInput {
 pub struct ClientOutcome {
     /// Logits with 12 fraction bits.
     pub logits: Vec<f64>,
+    /// Name of the keys at the server: to be remembered for the next session.
+    pub fingerprint: Fingerprint,
     /// The report.
     pub report: PartyReport,
     /// The messages, if they were recorded.
@@ -103,14 +106,59 @@ fn report_failure<T>(two: Option<&mut Channel>, e: EngineError) -> Result<T, Eng
     Err(e)
 }
 
-/// Runs the client's side. `seed` is the client's key seed.
+/// The client's keys: the seed that they are made from, and the name under which the server may still have them.
+pub struct ClientKeySource<'a> {
+    /// Key seed.
+    pub seed: &'a SecretSeed,
+    /// Fingerprint of keys that this server stored.
+    pub known: Option<Fingerprint>,
+}
+
+/// What a server brings to all its sessions.
+pub struct ServerSide {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// The encoded weights.
+    pub weights: Arc<ServerWeights>,
+    /// The plan's keys.
+    pub list: Arc<KeyList>,
+    /// Clients' keys between sessions.
+    pub store: Arc<dyn KeyStore>,
+}
+
+impl ServerSide {
+    /// A side that keeps its clients' keys in memory, for up to `max_clients` of them.
+    ///
+    /// # Errors
+    /// Parameters that the plan should have refused.
+    pub fn in_memory(
+        plan: Arc<Plan>,
+        weights: Arc<ServerWeights>,
+        max_clients: usize,
+    ) -> Result<Self, EngineError> {
+        let list = KeyList::of(&plan)?;
+        let max_bytes = list.memory_bytes().saturating_mul(max_clients as u64);
+        let store = MemoryKeyStore::new(StoreLimits {
+            max_bytes,
+            max_entries: max_clients,
+        })?;
+        Ok(Self {
+            plan,
+            weights,
+            list,
+            store: Arc::new(store),
+        })
+    }
+}
+
+/// Runs the client's side.
 ///
 /// # Errors
 /// Every failure of the session, own or the peer's.
 pub fn run_client(
     mut channel: Channel,
     plan: &Plan,
-    seed: &SecretSeed,
+    source: &ClientKeySource<'_>,
     input: ClientInput,
     options: &SessionOptions,
     observer: &mut dyn Observer,
@@ -123,7 +171,10 @@ pub fn run_client(
     channel.set_stage(SETUP_STAGE, "setup");
     let setup = os_prg().and_then(|mut prg| {
         let id = handshake(&mut channel, Party::Client, plan.hash(), &mut prg)?;
-        Ok((send_keys(&mut channel, plan, &id, seed)?, id))
+        Ok((
+            offer_keys(&mut channel, plan, &id, source.seed, source.known)?,
+            id,
+        ))
     });
     let (keys, id) = match setup {
         Ok(v) => v,
@@ -134,10 +185,10 @@ pub fn run_client(
     channel.set_stage(OFFLINE_STAGE, "offline");
     let offline = Instant::now();
     let mut session = Session::open(channel, Party::Client, &id.0, mpc_config(plan))?;
-    let key_bytes = keys.sent_bytes;
+    let (key_bytes, fingerprint) = (keys.sent_bytes, keys.fingerprint);
     let face = (|| {
         let params = RlweParameters::crt64()?;
-        let key = ProductKey::from_seed(&params, &seed.derive_seed("products", 0))?;
+        let key = ProductKey::from_seed(&params, &source.seed.derive_seed("products", 0))?;
         let products = CrtProducts::client(&mut session, params, key)?;
         Ok(Box::new(products))
     })();
@@ -167,10 +218,11 @@ pub fn run_client(
         plan,
         stages,
         seconds,
-        key_bytes,
+        (key_bytes, key_bytes == 0),
     )?;
     Ok(ClientOutcome {
         logits: logits_from_words(&words.unwrap_or_default()),
+        fingerprint,
         report,
         schedule,
     })
@@ -182,12 +234,12 @@ pub fn run_client(
 /// Every failure of the session, own or the peer's.
 pub fn run_server(
     mut channel: Channel,
-    plan: &Arc<Plan>,
-    weights: &Arc<ServerWeights>,
+    side: &ServerSide,
     options: &SessionOptions,
     observer: &mut dyn Observer,
 ) -> Result<ServerOutcome, EngineError> {
     let start = Instant::now();
+    let plan = &side.plan;
     if options.record_schedule {
         channel.record_schedule();
     }
@@ -195,9 +247,13 @@ pub fn run_server(
     channel.set_stage(SETUP_STAGE, "setup");
     let setup = os_prg().and_then(|mut prg| {
         let id = handshake(&mut channel, Party::Server, plan.hash(), &mut prg)?;
-        Ok((receive_keys(&mut channel, plan, &id)?, id))
+        Ok((
+            accept_keys(&mut channel, &side.list, &id, side.store.as_ref())?,
+            id,
+        ))
     });
-    let (keys, id) = match setup {
+    // The lease lives as long as the session: the store does not evict keys in use.
+    let ((lease, reused), id) = match setup {
         Ok(v) => v,
         Err(e) => return report_failure(Some(&mut channel), e),
     };
@@ -212,7 +268,12 @@ pub fn run_server(
         Err(e) => return report_failure(Some(session.channel()), e.into()),
     };
     let two = TwoParty::new(session, products);
-    let mut face = ServerFace::new(two, Arc::clone(plan), Arc::clone(weights), keys)?;
+    let mut face = ServerFace::new(
+        two,
+        Arc::clone(plan),
+        Arc::clone(&side.weights),
+        lease.server_keys(),
+    )?;
     let key_bytes = face.key_bytes();
     let offline_seconds = offline.elapsed().as_secs_f64();
     observer.phase("online");
@@ -233,8 +294,9 @@ pub fn run_server(
         plan,
         stages,
         seconds,
-        key_bytes,
+        (key_bytes, reused),
     )?;
+    drop(lease);
     Ok(ServerOutcome { report, schedule })
 }
 
@@ -394,7 +456,7 @@ fn finish(
     plan: &Plan,
     stages: Vec<StageReport>,
     seconds: Seconds,
-    key_bytes: u64,
+    (key_bytes, keys_reused): (u64, bool),
 ) -> Result<(PartyReport, Vec<MessageRecord>), EngineError> {
     let session = two.into_session();
     let channel = session.channel_ref();
@@ -418,6 +480,7 @@ fn finish(
         stages,
         peak_rss_bytes: peak_rss_bytes(),
         key_bytes,
+        keys_reused,
     };
     Ok((report, schedule))
 }

@@ -7,8 +7,8 @@ use cipherloom_ckks::{size, CkksError, CkksParameters, KeyGenerator};
 use cipherloom_engine::document::client_input;
 use cipherloom_engine::handshake::{handshake, SessionId};
 use cipherloom_engine::{
-    run_client, run_server, ClientInput, EngineError, Observer, Quiet, ServerWeights,
-    SessionOptions,
+    run_client, run_server, ClientInput, ClientKeySource, EngineError, Observer, Quiet, ServerSide,
+    ServerWeights, SessionOptions,
 };
 use cipherloom_model::{Calibration, Mamba2, Tokenizer, Truncation};
 use cipherloom_mpc::{MpcError, Party};
@@ -36,7 +36,7 @@ const SLACK: Duration = Duration::from_secs(10);
 struct Setup {
     model: Mamba2,
     plan: Arc<Plan>,
-    weights: Arc<ServerWeights>,
+    side: ServerSide,
 }
 
 fn model_dir() -> PathBuf {
@@ -62,8 +62,8 @@ fn setup() -> Setup {
     let weights = Arc::new(ServerWeights::new(&plan, &model, |_, _| {}).unwrap());
     Setup {
         model,
+        side: ServerSide::in_memory(Arc::clone(&plan), weights, 8).unwrap(),
         plan,
-        weights,
     }
 }
 
@@ -73,6 +73,16 @@ fn input(s: &Setup) -> ClientInput {
         .encode("very good .", LENGTH, Truncation::Allow)
         .unwrap();
     client_input(&s.model, &text).unwrap()
+}
+
+fn source(seed: &SecretSeed) -> ClientKeySource<'_> {
+    ClientKeySource { seed, known: None }
+}
+
+/// Offers no keys; the server asks for them.
+fn offer_nothing(channel: &mut Channel) {
+    channel.send(FrameKind::Setup, &[0; 32]).unwrap();
+    assert_eq!(channel.recv(FrameKind::Setup, 1).unwrap(), [0]);
 }
 
 fn config(deadline: Duration) -> ChannelConfig {
@@ -100,7 +110,7 @@ fn serve(s: &Setup, client: impl FnOnce(Channel) -> Option<Channel>) -> EngineEr
         let server = scope.spawn(|| {
             let start = Instant::now();
             let options = SessionOptions::default();
-            let end = run_server(b, &s.plan, &s.weights, &options, &mut Quiet);
+            let end = run_server(b, &s.side, &options, &mut Quiet);
             (end.err().unwrap(), start.elapsed())
         });
         let held = client(a);
@@ -119,7 +129,7 @@ fn visit(s: &Setup, server: impl FnOnce(Channel) -> Option<Channel> + Send) -> E
         let start = Instant::now();
         let seed = SecretSeed::from_os().unwrap();
         let options = SessionOptions::default();
-        let error = run_client(a, &s.plan, &seed, input(s), &options, &mut Quiet)
+        let error = run_client(a, &s.plan, &source(&seed), input(s), &options, &mut Quiet)
             .err()
             .unwrap();
         let took = start.elapsed();
@@ -143,6 +153,7 @@ fn hello(
 }
 
 fn send_public_key(channel: &mut Channel, s: &Setup, purpose: &str, id: &SessionId) {
+    offer_nothing(channel);
     let params = CkksParameters::new(s.plan.chain(Ring::Projection).clone()).unwrap();
     let keys = KeyGenerator::from_os(&params).unwrap();
     let secret = keys.secret_key().unwrap();
@@ -228,7 +239,7 @@ fn the_server_meets_bad_clients(s: &Setup) {
         matches!(
             e,
             EngineError::Mismatch {
-                what: "public key seed",
+                what: "evaluation keys",
                 ..
             }
         ),
@@ -238,6 +249,7 @@ fn the_server_meets_bad_clients(s: &Setup) {
     // Garbage of the right length.
     let e = serve(s, |mut c| {
         hello(&mut c, Party::Client, s.plan.hash()).unwrap();
+        offer_nothing(&mut c);
         let garbage = vec![0xa5; size::public_key_bytes(chain)];
         c.send(FrameKind::Setup, &garbage).unwrap();
         assert_eq!(told(&mut c), (0, 3));
@@ -344,15 +356,22 @@ fn fail_in(s: &Setup, kind: StageKind, value: u8) -> EngineError {
     std::thread::scope(|scope| {
         let server = scope.spawn(|| {
             let mut at = FaultAt { kind, fault, value };
-            let error = run_server(server, &s.plan, &s.weights, &options, &mut at)
+            let error = run_server(server, &s.side, &options, &mut at)
                 .err()
                 .unwrap();
             (error, Instant::now())
         });
         let seed = SecretSeed::from_os().unwrap();
-        let error = run_client(client, &s.plan, &seed, input(s), &options, &mut Quiet)
-            .err()
-            .unwrap();
+        let error = run_client(
+            client,
+            &s.plan,
+            &source(&seed),
+            input(s),
+            &options,
+            &mut Quiet,
+        )
+        .err()
+        .unwrap();
         let client_end = Instant::now();
         let (server_error, server_end) = server.join().unwrap();
         // Neither waits for a deadline.

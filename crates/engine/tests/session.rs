@@ -6,12 +6,12 @@ use cipherloom_engine::compare::compare;
 use cipherloom_engine::document::client_input;
 use cipherloom_engine::report::same_traffic;
 use cipherloom_engine::{
-    run_client, run_server, ClientOutcome, Quiet, ServerOutcome, ServerWeights, SessionOptions,
+    run_client, run_server, ClientKeySource, ClientOutcome, Quiet, SecretSeed, ServerOutcome,
+    ServerSide, ServerWeights, SessionOptions,
 };
 use cipherloom_model::{forward, Calibration, Encoded, Mamba2, Surrogate, Tokenizer, Truncation};
 use cipherloom_net::{Channel, ChannelConfig};
 use cipherloom_plan::{Plan, Request};
-use cipherloom_ring::SecretSeed;
 use cipherloom_spec::schedule::Carry;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Setup {
     model: Mamba2,
     surrogate: Surrogate,
     plan: Arc<Plan>,
-    weights: Arc<ServerWeights>,
+    side: ServerSide,
 }
 
 fn model_dir() -> PathBuf {
@@ -44,8 +44,8 @@ fn setup(length: usize, block: Option<usize>, carry: Carry) -> Setup {
     Setup {
         model,
         surrogate,
+        side: ServerSide::in_memory(Arc::clone(&plan), weights, 2).unwrap(),
         plan,
-        weights,
     }
 }
 
@@ -55,6 +55,22 @@ fn encode(s: &Setup, text: &str, length: usize) -> Encoded {
 }
 
 fn run(s: &Setup, text: &Encoded) -> (ClientOutcome, ServerOutcome) {
+    let seed = SecretSeed::from_os().unwrap();
+    run_with(
+        s,
+        text,
+        &ClientKeySource {
+            seed: &seed,
+            known: None,
+        },
+    )
+}
+
+fn run_with(
+    s: &Setup,
+    text: &Encoded,
+    source: &ClientKeySource<'_>,
+) -> (ClientOutcome, ServerOutcome) {
     let (a, b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let options = SessionOptions {
@@ -63,15 +79,8 @@ fn run(s: &Setup, text: &Encoded) -> (ClientOutcome, ServerOutcome) {
     };
     let input = client_input(&s.model, text).unwrap();
     let done = std::thread::scope(|scope| {
-        let server = scope.spawn(|| run_server(b, &s.plan, &s.weights, &options, &mut Quiet));
-        let client = run_client(
-            a,
-            &s.plan,
-            &SecretSeed::from_os().unwrap(),
-            input,
-            &options,
-            &mut Quiet,
-        );
+        let server = scope.spawn(|| run_server(b, &s.side, &options, &mut Quiet));
+        let client = run_client(a, &s.plan, source, input, &options, &mut Quiet);
         let server = server.join().unwrap();
         match (client, server) {
             (Ok(c), Ok(s)) => (c, s),
@@ -131,15 +140,49 @@ fn check(s: &Setup, text: &Encoded, client: &ClientOutcome, server: &ServerOutco
     same_traffic(a, b).unwrap();
     assert_eq!(client.report.traffic, server.report.traffic);
     assert_eq!(client.report.setup_bytes, server.report.setup_bytes);
-    assert_eq!(client.report.setup_bytes, s.plan.document().setup_bytes);
 }
 
 #[test]
 fn sixteen_tokens_end_to_end() {
     let s = setup(16, None, Carry::Serial);
     let text = encode(&s, TEXT, 16);
-    let (client, server) = run(&s, &text);
+    let seed = SecretSeed::from_os().unwrap();
+    let first = ClientKeySource {
+        seed: &seed,
+        known: None,
+    };
+    let (client, server) = run_with(&s, &text, &first);
     check(&s, &text, &client, &server);
+    assert!(!server.report.keys_reused);
+    assert_eq!(
+        client.report.setup_bytes,
+        s.plan.document().setup_bytes,
+        "keys are sent once"
+    );
+    // The second document of the same client sends no key byte: hello, fingerprint and one byte back.
+    let second = ClientKeySource {
+        seed: &seed,
+        known: Some(client.fingerprint),
+    };
+    let (again, server) = run_with(&s, &text, &second);
+    check(&s, &text, &again, &server);
+    assert!(server.report.keys_reused && again.report.keys_reused);
+    assert_eq!(again.report.key_bytes, 0);
+    assert!(
+        again.report.setup_bytes < 400,
+        "{}",
+        again.report.setup_bytes
+    );
+    // A fingerprint that the server does not know: the keys are sent again.
+    let mut unknown = client.fingerprint;
+    unknown.0[0] ^= 1;
+    let other = ClientKeySource {
+        seed: &seed,
+        known: Some(unknown),
+    };
+    let (client, server) = run_with(&s, &text, &other);
+    check(&s, &text, &client, &server);
+    assert!(!server.report.keys_reused);
 }
 
 #[test]

@@ -135,6 +135,7 @@ pub(crate) fn build(request: Request, mpc: MpcShape) -> Result<(Document, Derive
     let mut ledger = Ledger::new(mpc, ProductShape::default());
     ledger.enter(SETUP_STAGE);
     opening::handshake(&mut ledger);
+    opening::offer(&mut ledger);
     opening::keys(&mut ledger, &projection, &keys[0]);
     opening::keys(&mut ledger, &scan.chain, &keys[1]);
     ledger.enter(OFFLINE_STAGE);

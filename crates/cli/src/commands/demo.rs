@@ -3,7 +3,7 @@
 use crate::args::DemoArgs;
 use crate::error::{file_error, CliError};
 use crate::format::{bytes, seconds, table};
-use crate::pair::{classify, max_diff, prepare, Answer, Prepared, ServerProcess};
+use crate::pair::{classify, max_diff, prepare, Answer, DemoKeys, Prepared, ServerProcess};
 use crate::progress::Progress;
 use crate::shipped::{ModelFolder, DOCUMENT, DOCUMENT_NAME};
 use cipherloom_engine::{compare, link, PartyReport, StageReport};
@@ -127,6 +127,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let answer = classify(
         &prepared,
         &mut server,
+        &mut DemoKeys::fresh()?,
         &encoded,
         &args.network,
         dir.clone(),

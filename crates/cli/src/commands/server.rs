@@ -3,7 +3,7 @@
 use crate::args::DemoServerArgs;
 use crate::error::{file_error, CliError};
 use crate::pair::{ACCEPT_WAIT, LISTENING};
-use cipherloom_engine::{link, run_server, Quiet, ServerWeights, SessionOptions};
+use cipherloom_engine::{link, run_server, Quiet, ServerSide, ServerWeights, SessionOptions};
 use cipherloom_model::Mamba2;
 use cipherloom_plan::Plan;
 use std::io::Write;
@@ -21,6 +21,7 @@ pub fn run(args: &DemoServerArgs) -> Result<(), CliError> {
     let model = Mamba2::load(&args.model)?;
     let weights = Arc::new(ServerWeights::new(&plan, &model, |_, _| {})?);
     drop(model);
+    let side = ServerSide::in_memory(plan, weights, 1)?;
     let network = link::profile(&args.network)?;
     let listener = link::Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let mut out = std::io::stdout();
@@ -36,7 +37,7 @@ pub fn run(args: &DemoServerArgs) -> Result<(), CliError> {
     };
     for _ in 0..args.sessions {
         let channel = listener.accept(ACCEPT_WAIT, network)?;
-        let outcome = run_server(channel, &plan, &weights, &options, &mut Quiet)?;
+        let outcome = run_server(channel, &side, &options, &mut Quiet)?;
         let report = serde_json::to_string(&outcome.report)
             .map_err(|e| CliError::Reports(format!("the report cannot be written: {e}")))?;
         say(report)?;

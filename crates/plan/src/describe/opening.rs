@@ -13,6 +13,12 @@ pub fn handshake(l: &mut Ledger) {
     l.exchange(HELLO_BYTES, HELLO_BYTES);
 }
 
+/// The client offers the fingerprint of its keys; the server says whether it has them.
+pub fn offer(l: &mut Ledger) {
+    l.message(Side::Client, 32);
+    l.message(Side::Server, 1);
+}
+
 /// Public key and evaluation keys of one ring, one message each.
 pub fn keys(l: &mut Ledger, chain: &CkksChain, request: &KeyRequest) {
     l.message(Side::Client, public_key_bytes(chain));
