@@ -10,6 +10,11 @@ use crate::transport::{LinkFault, RecvHalf, SendHalf, Transport};
 use std::time::{Duration, Instant};
 
 const ERROR_PAYLOAD: usize = 4;
+/// Longest wait for an error frame to go out.
+const ERROR_WAIT: Duration = Duration::from_secs(5);
+/// How long a side that ends early reads on, so that what the peer still sends does not reset the connection before the
+/// error frame was read; and how long a side whose write failed looks for such a frame.
+const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
 
 /// Limits of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,14 +23,17 @@ pub struct ChannelConfig {
     pub deadline: Duration,
     /// Longest message that may be sent or expected, in bytes.
     pub max_message: u64,
+    /// The moment at which every wait ends, however lively the peer is. Bounds a session that trickles.
+    pub until: Option<Instant>,
 }
 
 impl Default for ChannelConfig {
-    /// Two minutes, 2 GiB.
+    /// Two minutes, 2 GiB, no end of the session.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(120),
             max_message: 2 << 30,
+            until: None,
         }
     }
 }
@@ -139,8 +147,10 @@ impl Channel {
             self.sent_flight = self.sent_flight.wrapping_add(1);
             self.fresh = false;
         }
-        self.send_frames(kind, payload)
-            .inspect_err(|_| self.broken = true)?;
+        if let Err(e) = self.send_frames(kind, payload, self.wait()) {
+            self.broken = true;
+            return Err(self.last_words(e));
+        }
         self.counters.count(
             true,
             kind,
@@ -151,7 +161,56 @@ impl Channel {
         Ok(())
     }
 
-    fn send_frames(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), NetError> {
+    /// The error of a failed write; if the peer said why it left, that.
+    fn last_words(&mut self, e: NetError) -> NetError {
+        if !matches!(e, NetError::PeerLost { .. }) {
+            return e;
+        }
+        let end = Instant::now() + LAST_WORDS_WAIT;
+        let mut scratch = Vec::new();
+        let mut next = |buf: &mut [u8]| {
+            let left = end.saturating_duration_since(Instant::now());
+            self.recv.recv_exact(buf, left).is_ok()
+        };
+        loop {
+            let mut raw = [0u8; HEADER_BYTES];
+            if !next(&mut raw) {
+                return e;
+            }
+            let h = Header::parse(&raw);
+            if h.version != FRAME_VERSION {
+                return e;
+            }
+            scratch.resize((h.remaining as usize).min(FRAME_PAYLOAD), 0);
+            if !next(&mut scratch) {
+                return e;
+            }
+            if h.kind == FrameKind::Error.byte() {
+                return match scratch[..] {
+                    [a, b, c, d] => NetError::Peer {
+                        stage: u16::from_le_bytes([a, b]),
+                        code: u16::from_le_bytes([c, d]),
+                    },
+                    _ => e,
+                };
+            }
+        }
+    }
+
+    /// The longest wait that is allowed now.
+    fn wait(&self) -> Duration {
+        self.config.until.map_or(self.config.deadline, |end| {
+            let left = end.saturating_duration_since(Instant::now());
+            left.min(self.config.deadline)
+        })
+    }
+
+    fn send_frames(
+        &mut self,
+        kind: FrameKind,
+        payload: &[u8],
+        wait: Duration,
+    ) -> Result<(), NetError> {
         let mut at = 0;
         loop {
             let n = (payload.len() - at).min(FRAME_PAYLOAD);
@@ -169,7 +228,7 @@ impl Channel {
             frame.extend_from_slice(&payload[at..at + n]);
             let start = Instant::now();
             self.send
-                .send(frame, self.config.deadline)
+                .send(frame, wait)
                 .map_err(|f| self.fault(f, "write", start))?;
             at += n;
             if at == payload.len() {
@@ -308,18 +367,31 @@ impl Channel {
         }
     }
 
-    /// Tells the peer that this party failed at its current stage, and breaks the channel. Waits until the frame is
-    /// handed over. Carries the stage and the code, nothing else.
+    /// Tells the peer that this party failed at its current stage, and breaks the channel. Carries the stage and the code,
+    /// nothing else. Waits a few seconds at most until the frame is handed over, then reads on for a second, so that the peer
+    /// sees the frame and not a reset connection.
     ///
     /// # Errors
-    /// `Timeout` or `PeerLost`.
+    /// `Timeout` or `PeerLost`: the peer is not told.
     pub fn send_error(&mut self, code: u16) -> Result<(), NetError> {
         self.broken = true;
         let mut p = [0u8; ERROR_PAYLOAD];
         p[..2].copy_from_slice(&self.counters.current().to_le_bytes());
         p[2..].copy_from_slice(&code.to_le_bytes());
-        self.send_frames(FrameKind::Error, &p)?;
-        self.flush()
+        self.send_frames(FrameKind::Error, &p, ERROR_WAIT)?;
+        let start = Instant::now();
+        self.send
+            .flush(ERROR_WAIT)
+            .map_err(|f| self.fault(f, "write", start))?;
+        let end = Instant::now() + LAST_WORDS_WAIT;
+        let mut scratch = [0u8; 4096];
+        // Ends with the time, or when the peer closes.
+        while self
+            .recv
+            .recv_exact(&mut scratch, end.saturating_duration_since(Instant::now()))
+            .is_ok()
+        {}
+        Ok(())
     }
 
     /// Waits until everything sent was handed to the transport.
@@ -329,7 +401,7 @@ impl Channel {
     pub fn flush(&mut self) -> Result<(), NetError> {
         let start = Instant::now();
         self.send
-            .flush(self.config.deadline)
+            .flush(self.wait())
             .map_err(|f| self.fault(f, "write", start))
     }
 
@@ -347,7 +419,7 @@ impl Channel {
     fn fill(&mut self, buf: &mut [u8]) -> Result<(), NetError> {
         let start = Instant::now();
         self.recv
-            .recv_exact(buf, self.config.deadline)
+            .recv_exact(buf, self.wait())
             .map_err(|f| self.fault(f, "read", start))
     }
 
@@ -386,6 +458,11 @@ impl Channel {
 
     fn fault(&self, f: LinkFault, action: &str, start: Instant) -> NetError {
         match f {
+            LinkFault::Timeout if self.config.until.is_some_and(|end| end <= Instant::now()) => {
+                NetError::Overtime {
+                    phase: self.phase(action),
+                }
+            }
             LinkFault::Timeout => NetError::Timeout {
                 phase: self.phase(action),
                 waited: start.elapsed(),

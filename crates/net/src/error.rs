@@ -17,6 +17,12 @@ pub enum NetError {
         /// How long the wait lasted.
         waited: Duration,
     },
+    /// The session as a whole took longer than it may.
+    #[error("phase {phase}: the session took longer than its limit allows; raise the limit, or use a faster link")]
+    Overtime {
+        /// Phase, and what was waited for.
+        phase: String,
+    },
     /// The connection was closed or reset.
     #[error("phase {phase}: the peer is gone (flight {flight}); start a new session")]
     PeerLost {

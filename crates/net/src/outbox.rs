@@ -19,7 +19,7 @@ struct State {
     queue: VecDeque<Piece>,
     bytes: usize,
     busy: bool,
-    closed: bool,
+    closed: Option<Instant>,
     fault: Option<LinkFault>,
 }
 
@@ -41,7 +41,11 @@ pub(crate) trait Sink: Send + 'static {
     fn deliver(&mut self, piece: Piece, last: bool) -> Result<(), LinkFault>;
 }
 
-/// The queue. Dropping it lets the thread deliver the rest, each piece within the sink's own deadline.
+/// How long the rest of a dropped queue may take, besides the piece that is being written. Whoever needs its last message
+/// delivered flushes before.
+const CLOSING_WAIT: Duration = Duration::from_secs(5);
+
+/// The queue. Dropping it lets the thread deliver the rest for a few seconds. A push that found no room in time breaks it.
 pub(crate) struct Outbox {
     inner: Arc<Inner>,
 }
@@ -60,7 +64,9 @@ impl Outbox {
         let deadline = Instant::now() + wait;
         let mut s = self.inner.lock();
         while s.fault.is_none() && s.bytes > 0 && s.bytes + bytes.len() > QUEUE_BYTES {
-            s = self.wait_until(s, deadline)?;
+            s = self
+                .wait_until(s, deadline)
+                .inspect_err(|f| self.give_up(*f))?;
         }
         if let Some(f) = s.fault {
             return Err(f);
@@ -84,6 +90,14 @@ impl Outbox {
         s.fault.map_or(Ok(()), Err)
     }
 
+    /// What is queued will not arrive in time: a later error frame would wait behind it.
+    fn give_up(&self, fault: LinkFault) {
+        let mut s = self.inner.lock();
+        s.fault = Some(fault);
+        s.queue.clear();
+        s.bytes = 0;
+    }
+
     fn wait_until<'a>(
         &'a self,
         s: MutexGuard<'a, State>,
@@ -104,7 +118,7 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        self.inner.lock().closed = true;
+        self.inner.lock().closed = Some(Instant::now());
         self.inner.changed.notify_all();
     }
 }
@@ -113,12 +127,15 @@ fn run(inner: &Inner, sink: &mut impl Sink) {
     loop {
         let mut s = inner.lock();
         let (piece, last) = loop {
+            if s.fault.is_some() || s.closed.is_some_and(|at| at.elapsed() > CLOSING_WAIT) {
+                return;
+            }
             if let Some(p) = s.queue.pop_front() {
                 s.bytes -= p.bytes.len();
                 s.busy = true;
                 break (p, s.queue.is_empty());
             }
-            if s.closed {
+            if s.closed.is_some() {
                 return;
             }
             s = inner
@@ -132,7 +149,7 @@ fn run(inner: &Inner, sink: &mut impl Sink) {
         let mut s = inner.lock();
         s.busy = false;
         if let Err(fault) = result {
-            s.fault = Some(fault);
+            s.fault.get_or_insert(fault);
             s.queue.clear();
             s.bytes = 0;
             drop(s);

@@ -397,3 +397,68 @@ fn an_emulated_link_takes_at_least_its_time_and_is_full_duplex() {
         Duration::from_secs(1)
     );
 }
+
+#[test]
+fn a_session_ends_at_its_limit_however_lively_the_peer_is() {
+    let (a, b) = MemoryTransport::pair();
+    let config = ChannelConfig {
+        deadline: Duration::from_secs(20),
+        until: Some(Instant::now() + Duration::from_millis(300)),
+        ..ChannelConfig::default()
+    };
+    let mut a = Channel::new(Box::new(a), config).unwrap();
+    let mut b = Channel::new(Box::new(b), long()).unwrap();
+    let t = std::thread::spawn(move || {
+        // One message every 50 ms, for ever.
+        while b.send(FrameKind::Ot, b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let start = Instant::now();
+    let e = loop {
+        if let Err(e) = a.recv(FrameKind::Ot, 1) {
+            break e;
+        }
+    };
+    assert!(matches!(e, NetError::Overtime { .. }), "{e}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    drop(a);
+    t.join().unwrap();
+}
+
+#[test]
+fn a_party_that_is_still_sending_hears_why_the_peer_left() {
+    let (a, b) = tcp_pair();
+    let t = std::thread::spawn(move || {
+        let mut b = Channel::new(Box::new(b), long()).unwrap();
+        let e = b.recv(FrameKind::Setup, 7).unwrap_err();
+        b.send_error(9).unwrap();
+        e
+    });
+    let mut a = Channel::new(Box::new(a), long()).unwrap();
+    // Far more than a socket buffer holds, into a peer that refuses the first message.
+    let e = loop {
+        if let Err(e) = a.send(FrameKind::Setup, &[1; 1 << 20]) {
+            break e;
+        }
+    };
+    assert_eq!(e, NetError::Peer { stage: 0, code: 9 });
+    let e = t.join().unwrap();
+    assert!(matches!(e, NetError::Length { got: 0x10_0000, .. }), "{e}");
+}
+
+#[test]
+fn an_error_frame_does_not_wait_behind_a_queue_that_nobody_reads() {
+    let (a, b) = tcp_pair();
+    let mut a = Channel::new(Box::new(a), quick()).unwrap();
+    let e = loop {
+        if let Err(e) = a.send(FrameKind::Setup, &[1; 32 << 20]) {
+            break e;
+        }
+    };
+    assert!(matches!(e, NetError::Timeout { .. }), "{e}");
+    let start = Instant::now();
+    assert!(a.send_error(1).is_err());
+    assert!(start.elapsed() < Duration::from_secs(2));
+    drop(b);
+}
