@@ -1,5 +1,7 @@
 //! Errors of the command line and their exit codes.
 
+use cipherloom_engine::bundle::BundleError;
+use cipherloom_engine::service::NoRoom;
 use cipherloom_engine::EngineError;
 use cipherloom_model::ModelError;
 use cipherloom_plan::PlanError;
@@ -17,6 +19,12 @@ pub enum CliError {
     /// Planning.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A bundle or a deployment.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// Limits of a service.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// An argument.
     #[error("{argument}: {detail}")]
     Argument {

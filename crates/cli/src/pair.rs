@@ -3,13 +3,15 @@
 use crate::args::PlanChoices;
 use crate::error::{file_error, CliError};
 use crate::progress::Progress;
+use crate::serving::LISTENING;
 use crate::shipped::ModelFolder;
-use cipherloom_engine::document::client_input;
-use cipherloom_engine::keystore::Fingerprint;
+use cipherloom_engine::bundle::{deploy, ClientBundle, IdentitySource};
+use cipherloom_engine::keystore::ClientKeyFile;
+use cipherloom_engine::link::{self, Waits};
+use cipherloom_engine::remote::{classify, Server};
 use cipherloom_engine::report::same_traffic;
 use cipherloom_engine::{
-    link, run_client, ClientKeySource, ClientOutcome, EngineError, PartyReport, SecretSeed,
-    SessionOptions,
+    ClientOutcome, EngineError, LinkProfile, PartyReport, Pin, SessionOptions,
 };
 use cipherloom_model::{
     forward, observe::Silent, Calibration, Encoded, Exact, Mamba2, Surrogate, Tokenizer,
@@ -17,16 +19,13 @@ use cipherloom_model::{
 use cipherloom_plan::{Plan, PlanError, Request};
 use cipherloom_spec::approx::Stack;
 use cipherloom_spec::schedule::Carry;
+use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
-
-/// First words of the server process's first line.
-pub const LISTENING: &str = "listening on ";
 
 /// Everything that is known before a session: both sides, since they are one person's here.
 pub struct Prepared {
@@ -102,16 +101,19 @@ pub fn prepare(folder: &ModelFolder, choices: &PlanChoices) -> Result<Prepared, 
     })
 }
 
-/// The server process; killed when dropped before its end.
-pub struct ServerProcess {
+/// Both parties of a demo: a deployment in a temporary folder, its server as a process of its own, and this process as client.
+/// The server is killed when this is dropped before its end.
+pub struct Pair {
     child: Child,
     out: BufReader<ChildStdout>,
-    /// Where it listens.
-    pub addr: SocketAddr,
+    addr: String,
+    network: Option<LinkProfile>,
+    bundle: ClientBundle,
+    keys: ClientKeyFile,
     _files: TempDir,
 }
 
-impl Drop for ServerProcess {
+impl Drop for Pair {
     fn drop(&mut self) {
         // Already gone in the ordinary case.
         let _ = self.child.kill();
@@ -119,11 +121,14 @@ impl Drop for ServerProcess {
     }
 }
 
-impl ServerProcess {
-    /// Starts it and waits until it listens (it encodes its weights first).
+/// Days of a demo's certificate.
+const DAYS: u32 = 1;
+
+impl Pair {
+    /// Publishes the model, starts the server and waits until it listens (it encodes its weights first).
     ///
     /// # Errors
-    /// `Process` with what it said when it does not come up.
+    /// Those of publishing; `Process` with what the server said when it does not come up.
     pub fn start(
         prepared: &Prepared,
         folder: &ModelFolder,
@@ -131,19 +136,27 @@ impl ServerProcess {
         network: &str,
         dump: Option<&Path>,
     ) -> Result<Self, CliError> {
+        let profile = link::profile(network)?;
         let files = tempfile::Builder::new()
             .prefix("cipherloom-demo-")
             .tempdir()
             .map_err(|e| file_error(&std::env::temp_dir(), e))?;
-        let plan = files.path().join("plan.json");
-        std::fs::write(&plan, prepared.plan.to_json()?).map_err(|e| file_error(&plan, e))?;
+        let source = IdentitySource::SelfSigned {
+            names: &["localhost"],
+            days: DAYS,
+        };
+        let (model, plan) = (&prepared.model, &prepared.plan);
+        let folders = deploy(&folder.path, model, plan, source, files.path())?.folders;
+        let bundle = ClientBundle::load(&folders.client)?;
+        let keys = ClientKeyFile::at(&files.path().join("keys"), &bundle.pin)
+            .map_err(EngineError::from)?;
         let program =
             std::env::current_exe().map_err(|e| file_error(Path::new("this program"), e))?;
         let mut command = Command::new(program);
         command
             .arg("demo-server")
-            .arg("--plan")
-            .arg(&plan)
+            .arg("--deployment")
+            .arg(&folders.server)
             .arg("--model")
             .arg(&folder.path)
             .args(["--sessions", &sessions.to_string(), "--network", network])
@@ -162,15 +175,14 @@ impl ServerProcess {
         let mut out = BufReader::new(stdout);
         let mut line = String::new();
         let read = out.read_line(&mut line);
-        let addr = line
-            .trim()
-            .strip_prefix(LISTENING)
-            .and_then(|a| a.parse().ok());
-        match (read, addr) {
+        match (read, line.trim().strip_prefix(LISTENING)) {
             (Ok(_), Some(addr)) => Ok(Self {
                 child,
                 out,
-                addr,
+                addr: addr.to_owned(),
+                network: profile,
+                bundle,
+                keys,
                 _files: files,
             }),
             _ => {
@@ -186,13 +198,14 @@ impl ServerProcess {
     }
 
     /// The server's report of the session that just ended.
-    ///
-    /// # Errors
-    /// `Process` with the server's error.
-    pub fn report(&mut self) -> Result<PartyReport, CliError> {
+    fn report(&mut self) -> Result<PartyReport, CliError> {
         let mut line = String::new();
         match self.out.read_line(&mut line) {
-            Ok(n) if n > 0 => serde_json::from_str(&line).map_err(|e| process(&e.to_string())),
+            Ok(n) if n > 0 => match serde_json::from_str(&line) {
+                Ok(Line { report: Some(r) }) => Ok(r),
+                Ok(Line { report: None }) => Err(process(line.trim())),
+                Err(e) => Err(process(&e.to_string())),
+            },
             _ => {
                 let mut said = String::new();
                 if let Some(e) = self.child.stderr.as_mut() {
@@ -202,6 +215,71 @@ impl ServerProcess {
             }
         }
     }
+
+    /// Classifies one text at the server, and in the clear.
+    ///
+    /// # Errors
+    /// Session errors; `Reports` when the parties' reports differ.
+    pub fn classify(
+        &mut self,
+        prepared: &Prepared,
+        text: &Encoded,
+        dump: Option<PathBuf>,
+        progress: &mut Progress,
+    ) -> Result<Answer, CliError> {
+        let start = Instant::now();
+        let server = Server {
+            address: &self.addr,
+            pin: Pin::from_bytes(self.bundle.pin),
+            waits: Waits::default(),
+            network: self.network,
+        };
+        let options = SessionOptions {
+            dump,
+            ..SessionOptions::default()
+        };
+        let plan = &self.bundle.plan;
+        let outcome = classify(
+            &self.bundle,
+            plan,
+            text,
+            &server,
+            &self.keys,
+            &options,
+            progress,
+        );
+        let client = match outcome {
+            Ok(c) => c,
+            // The server's own words are more useful than "the peer reported code n".
+            Err(e) if e.is_peer() => {
+                return Err(match self.report() {
+                    Err(s) => s,
+                    Ok(_) => e.into(),
+                });
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let report = self.report()?;
+        let seconds = start.elapsed().as_secs_f64();
+        agree(&client.report, &report)?;
+        let (model, ids, real) = (&prepared.model, &text.ids, text.real);
+        let surrogate = Surrogate::new(&prepared.calibration);
+        let surrogate = forward(model, ids, real, &surrogate, &mut Silent)?.logits;
+        let exact = forward(model, ids, real, &Exact, &mut Silent)?.logits;
+        Ok(Answer {
+            client,
+            server: report,
+            surrogate,
+            exact,
+            seconds,
+        })
+    }
+}
+
+/// A line of the server process.
+#[derive(Deserialize)]
+struct Line {
+    report: Option<PartyReport>,
 }
 
 fn process(detail: &str) -> CliError {
@@ -211,21 +289,24 @@ fn process(detail: &str) -> CliError {
     })
 }
 
-/// The client's keys over the sessions of one command: sent once.
-pub struct DemoKeys {
-    seed: SecretSeed,
-    known: Option<Fingerprint>,
-}
-
-impl DemoKeys {
-    /// A fresh seed.
-    ///
-    /// # Errors
-    /// `Entropy`.
-    pub fn fresh() -> Result<Self, CliError> {
-        let seed = SecretSeed::from_os().map_err(|e| EngineError::Entropy(e.to_string()))?;
-        Ok(Self { seed, known: None })
+/// Both parties counted the same bytes and flights.
+fn agree(client: &PartyReport, server: &PartyReport) -> Result<(), CliError> {
+    let pairs = |r: &PartyReport| -> Vec<(String, cipherloom_plan::StageCost)> {
+        r.stages.iter().map(|s| (s.name.clone(), s.cost)).collect()
+    };
+    let (a, b) = (pairs(client), pairs(server));
+    same_traffic(
+        a.iter().map(|(n, c)| (n.as_str(), c)),
+        b.iter().map(|(n, c)| (n.as_str(), c)),
+    )
+    .map_err(|d| CliError::Reports(d.to_string()))?;
+    if client.traffic != server.traffic || client.setup_bytes != server.setup_bytes {
+        return Err(CliError::Reports(format!(
+            "{:?} and {:?}",
+            client.traffic, server.traffic
+        )));
     }
+    Ok(())
 }
 
 /// One encrypted classification beside the plaintext ones.
@@ -242,79 +323,6 @@ pub struct Answer {
     pub seconds: f64,
 }
 
-/// Classifies one text against a running server, and in the clear.
-///
-/// # Errors
-/// Session errors; `Reports` when the parties' reports differ.
-pub fn classify(
-    prepared: &Prepared,
-    server: &mut ServerProcess,
-    keys: &mut DemoKeys,
-    text: &Encoded,
-    network: &str,
-    dump: Option<PathBuf>,
-    progress: &mut Progress,
-) -> Result<Answer, CliError> {
-    let start = Instant::now();
-    let source = ClientKeySource {
-        seed: &keys.seed,
-        known: keys.known,
-    };
-    let channel = link::connect(server.addr, link::profile(network)?)?;
-    let options = SessionOptions {
-        dump,
-        record_schedule: false,
-    };
-    let input = client_input(&prepared.model, text)?;
-    let outcome = run_client(channel, &prepared.plan, &source, input, &options, progress);
-    let client = match outcome {
-        Ok(c) => c,
-        // The server's own words are more useful than "the peer reported code n".
-        Err(e) if e.is_peer() => {
-            return Err(match server.report() {
-                Err(s) => s,
-                Ok(_) => e.into(),
-            });
-        }
-        Err(e) => return Err(e.into()),
-    };
-    keys.known = Some(client.fingerprint);
-    let report = server.report()?;
-    let seconds = start.elapsed().as_secs_f64();
-    let pairs = |r: &PartyReport| -> Vec<(String, cipherloom_plan::StageCost)> {
-        r.stages.iter().map(|s| (s.name.clone(), s.cost)).collect()
-    };
-    let (a, b) = (pairs(&client.report), pairs(&report));
-    same_traffic(
-        a.iter().map(|(n, c)| (n.as_str(), c)),
-        b.iter().map(|(n, c)| (n.as_str(), c)),
-    )
-    .map_err(|d| CliError::Reports(d.to_string()))?;
-    if client.report.traffic != report.traffic || client.report.setup_bytes != report.setup_bytes {
-        return Err(CliError::Reports(format!(
-            "{:?} and {:?}",
-            client.report.traffic, report.traffic
-        )));
-    }
-    let (model, ids, real) = (&prepared.model, &text.ids, text.real);
-    let surrogate = forward(
-        model,
-        ids,
-        real,
-        &Surrogate::new(&prepared.calibration),
-        &mut Silent,
-    )?
-    .logits;
-    let exact = forward(model, ids, real, &Exact, &mut Silent)?.logits;
-    Ok(Answer {
-        client,
-        server: report,
-        surrogate,
-        exact,
-        seconds,
-    })
-}
-
 /// Largest absolute difference.
 #[must_use]
 pub fn max_diff(a: &[f64], b: &[f64]) -> f64 {
@@ -323,9 +331,6 @@ pub fn max_diff(a: &[f64], b: &[f64]) -> f64 {
         .map(|(x, y)| (x - y).abs())
         .fold(0.0, f64::max)
 }
-
-/// How long a server process waits for a client.
-pub const ACCEPT_WAIT: Duration = Duration::from_secs(120);
 
 /// A plan for a known shape without a model, with typical ranges.
 ///

@@ -95,6 +95,18 @@ pub enum EngineError {
     /// The system gave no randomness.
     #[error("no randomness from the operating system: {0}")]
     Entropy(String),
+    /// The server is at its limit of sessions or memory.
+    #[error("the server is at its limit of sessions or memory")]
+    Busy,
+    /// The server is being stopped.
+    #[error("the server is being stopped")]
+    Stopping,
+    /// The server does not take this client now.
+    #[error("the server refused the session: {reason}; try again later")]
+    Refused {
+        /// What its code says.
+        reason: &'static str,
+    },
     /// The other process of a demo failed.
     #[error("the {party} process failed: {detail}")]
     Process {
@@ -105,7 +117,59 @@ pub enum EngineError {
     },
 }
 
+/// The code of a server at its limit.
+pub const BUSY: u16 = 19;
+/// The code of a server that is being stopped.
+pub const STOPPING: u16 = 20;
+
 impl EngineError {
+    /// The error of a session, in words where the peer said with its code why it refused.
+    #[must_use]
+    pub fn explained(self) -> Self {
+        match self.net() {
+            Some(NetError::Peer { code: BUSY, .. }) => Self::Refused {
+                reason: "it is at its limit of sessions or memory",
+            },
+            Some(NetError::Peer { code: STOPPING, .. }) => Self::Refused {
+                reason: "it is being stopped",
+            },
+            _ => self,
+        }
+    }
+
+    /// The link's error inside, whichever layer wrapped it.
+    #[must_use]
+    pub fn net(&self) -> Option<&NetError> {
+        match (self, self.two_party()) {
+            (Self::Net(e), _) | (_, Some(MpcError::Net(e))) => Some(e),
+            _ => None,
+        }
+    }
+
+    /// A short name of the kind of error, for logs and metrics. Contains nothing of the session.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        if let Some(e) = self.net() {
+            return match e {
+                NetError::Timeout { .. } => "timeout",
+                NetError::Overtime { .. } => "overtime",
+                NetError::PeerLost { .. } => "peer-lost",
+                NetError::Peer { .. } => "peer-error",
+                NetError::Altered { .. } => "altered",
+                NetError::TlsHandshake { .. } => "tls",
+                NetError::Io { .. } => "io",
+                _ => "malformed",
+            };
+        }
+        match self {
+            Self::Mismatch { .. } => "mismatch",
+            Self::Busy => "busy",
+            Self::Stopping => "stopping",
+            e if e.is_peer() => "malformed",
+            _ => "internal",
+        }
+    }
+
     /// The two-party error inside, whichever layer wrapped it.
     fn two_party(&self) -> Option<&MpcError> {
         match self {
@@ -139,6 +203,9 @@ impl EngineError {
             Self::Network { .. } => 14,
             Self::Entropy(_) => 15,
             Self::Measure { .. } => 16,
+            Self::Busy => BUSY,
+            Self::Stopping => STOPPING,
+            Self::Refused { .. } => 21,
         }
     }
 
@@ -155,6 +222,7 @@ impl EngineError {
                 | Self::Ckks(_)
                 | Self::Bridge(BridgeError::Ckks(_))
                 | Self::Mismatch { .. }
+                | Self::Refused { .. }
                 | Self::Process { .. }
         )
     }

@@ -17,8 +17,10 @@ pub mod keystore;
 pub mod link;
 pub mod maps;
 pub mod measure;
+pub mod remote;
 pub mod report;
 pub mod server;
+pub mod service;
 pub mod session;
 pub mod stages;
 pub mod weights;
@@ -31,4 +33,5 @@ pub use session::{
 };
 pub use weights::ServerWeights;
 
+pub use cipherloom_net::{LinkProfile, Pin, TcpAcceptor};
 pub use cipherloom_ring::SecretSeed;

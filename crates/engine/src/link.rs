@@ -1,20 +1,99 @@
-//! Opening channels: TCP, with an emulated link if asked for.
+//! Opening links: TLS over TCP, with an emulated network around it if asked for.
 
+use crate::handshake::Binding;
 use crate::EngineError;
 use cipherloom_net::{
-    Channel, ChannelConfig, EmulatedLink, LinkProfile, NetError, TcpAcceptor, TcpTransport,
-    Transport,
+    Channel, ChannelConfig, EmulatedLink, LinkProfile, Pin, TcpTransport, TlsTransport, Transport,
 };
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::net::ToSocketAddrs;
+use std::time::{Duration, Instant};
 
-/// Longest wait for a connection.
-pub const CONNECT_WAIT: Duration = Duration::from_secs(30);
+/// What the exporter value is for (RFC 8446, section 7.5).
+const EXPORTER_LABEL: &str = "EXPORTER-cipherloom-session-v1";
 
-/// Longest wait for the next message: the peer may be running a kernel.
-pub const MESSAGE_WAIT: Duration = Duration::from_secs(600);
+/// How long a party waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// For a connection with its TLS handshake.
+    pub connect: Duration,
+    /// For the next message, or for room to send one: the peer may be running a kernel.
+    pub message: Duration,
+    /// For the whole session.
+    pub session: Option<Duration>,
+}
 
-/// The emulated link of that name; `None` for `none`.
+impl Default for Waits {
+    /// 30 seconds, 10 minutes, no limit of the session.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            message: Duration::from_secs(600),
+            session: None,
+        }
+    }
+}
+
+/// A channel and the connection's value that session ids are bound to.
+pub struct Link {
+    /// The channel.
+    pub channel: Channel,
+    /// What the session id is bound to.
+    pub binding: Binding,
+}
+
+impl Link {
+    /// Over an authenticated connection. The session's time begins now.
+    ///
+    /// # Errors
+    /// Transport errors.
+    pub fn over_tls(
+        tls: TlsTransport,
+        network: Option<LinkProfile>,
+        waits: &Waits,
+    ) -> Result<Self, EngineError> {
+        let binding = Binding(tls.exporter(EXPORTER_LABEL, b"")?);
+        let transport: Box<dyn Transport> = match network {
+            None => Box::new(tls),
+            Some(p) => Box::new(EmulatedLink::new(Box::new(tls), p, waits.message)),
+        };
+        let config = ChannelConfig {
+            deadline: waits.message,
+            until: waits.session.map(|t| Instant::now() + t),
+            ..ChannelConfig::default()
+        };
+        Ok(Self {
+            channel: Channel::new(transport, config)?,
+            binding,
+        })
+    }
+
+    /// Two parties of one process, over memory: nobody is between them, and nothing is authenticated.
+    #[must_use]
+    pub fn insecure_local(channel: Channel) -> Self {
+        Self {
+            channel,
+            binding: Binding::insecure_none(),
+        }
+    }
+
+    /// Connects to the server that holds the pinned certificate.
+    ///
+    /// # Errors
+    /// Transport errors; `PinMismatch`, `NotKeyHolder`, `Expired`, `NotYetValid` for another server.
+    pub fn connect(
+        server: impl ToSocketAddrs,
+        pin: Pin,
+        network: Option<LinkProfile>,
+        waits: &Waits,
+    ) -> Result<Self, EngineError> {
+        let start = Instant::now();
+        let tcp = TcpTransport::connect(server, waits.connect)?.with_write_wait(waits.message);
+        let left = waits.connect.saturating_sub(start.elapsed());
+        Self::over_tls(TlsTransport::client(tcp, pin, left)?, network, waits)
+    }
+}
+
+/// The emulated network of that name; `None` for `none`.
 ///
 /// # Errors
 /// `Network` listing the names.
@@ -27,66 +106,4 @@ pub fn profile(name: &str) -> Result<Option<LinkProfile>, EngineError> {
         .ok_or_else(|| EngineError::Network {
             name: name.to_string(),
         })
-}
-
-fn channel(transport: TcpTransport, network: Option<LinkProfile>) -> Result<Channel, NetError> {
-    let transport: Box<dyn Transport> = match network {
-        None => Box::new(transport),
-        Some(p) => Box::new(EmulatedLink::new(Box::new(transport), p, MESSAGE_WAIT)),
-    };
-    Channel::new(
-        transport,
-        ChannelConfig {
-            deadline: MESSAGE_WAIT,
-            ..ChannelConfig::default()
-        },
-    )
-}
-
-/// Connects to a server.
-///
-/// # Errors
-/// Transport errors.
-pub fn connect(addr: SocketAddr, network: Option<LinkProfile>) -> Result<Channel, EngineError> {
-    Ok(channel(
-        TcpTransport::connect(addr, CONNECT_WAIT)?,
-        network,
-    )?)
-}
-
-/// A listening socket.
-pub struct Listener {
-    acceptor: TcpAcceptor,
-}
-
-impl Listener {
-    /// Binds; port 0 for any free port.
-    ///
-    /// # Errors
-    /// Transport errors.
-    pub fn bind(addr: SocketAddr) -> Result<Self, EngineError> {
-        Ok(Self {
-            acceptor: TcpAcceptor::bind(addr)?,
-        })
-    }
-
-    /// The bound address.
-    ///
-    /// # Errors
-    /// Transport errors.
-    pub fn local_addr(&self) -> Result<SocketAddr, EngineError> {
-        Ok(self.acceptor.local_addr()?)
-    }
-
-    /// Waits for the next client.
-    ///
-    /// # Errors
-    /// `Timeout` when none comes; transport errors.
-    pub fn accept(
-        &self,
-        wait: Duration,
-        network: Option<LinkProfile>,
-    ) -> Result<Channel, EngineError> {
-        Ok(channel(self.acceptor.accept(wait, MESSAGE_WAIT)?, network)?)
-    }
 }

@@ -7,11 +7,13 @@ use crate::client::ClientFace;
 use crate::configs::Configs;
 use crate::dump::Dump;
 use crate::face::Face;
-use crate::handshake::handshake;
+use crate::handshake::{client_handshake, server_handshake};
 use crate::keys::{accept_keys, offer_keys};
 use crate::keystore::{Fingerprint, KeyList, KeyStore, MemoryKeyStore, StoreLimits};
+use crate::link::Link;
 use crate::report::{cpu_seconds, peak_rss_bytes, PartyReport, Seconds, StageReport};
 use crate::server::ServerFace;
+use crate::service::ServiceMemory;
 use crate::stages::{logits_from_words, run_stage, Tensors};
 use crate::weights::ServerWeights;
 use crate::EngineError;
@@ -22,6 +24,7 @@ use cipherloom_plan::{Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
 use cipherloom_ring::{SecretPrg, SecretSeed};
 use cipherloom_spec::cost::Traffic;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,6 +36,8 @@ pub trait Observer {
     fn stage(&mut self, _stage: &Stage, _index: usize, _total: usize) {}
     /// A stage has ended.
     fn stage_done(&mut self, _report: &StageReport) {}
+    /// Bytes of the session so far; called at the end of every phase and stage.
+    fn traffic(&mut self, _sent: u64, _received: u64) {}
 }
 
 /// Sees nothing.
@@ -47,6 +52,8 @@ pub struct SessionOptions {
     pub dump: Option<PathBuf>,
     /// Remember every message's direction, kind, stage and length.
     pub record_schedule: bool,
+    /// Ends the session before its next stage once it is true; the peer is told.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// What the client brings: its document, embedded and weighted.
@@ -114,10 +121,15 @@ pub struct ClientKeySource<'a> {
     pub known: Option<Fingerprint>,
 }
 
+/// What the program itself holds: code, tables, buffers of the allocator.
+const PROGRAM_BYTES: u64 = 64 << 20;
+/// What a session holds besides keys and ciphertexts: shares, correlations, queues.
+const SESSION_BYTES: u64 = 128 << 20;
+
 /// What a server brings to all its sessions.
 pub struct ServerSide {
-    /// The plan.
-    pub plan: Arc<Plan>,
+    /// The plans that are served: one model, one key list. The first one was published.
+    pub plans: Vec<Arc<Plan>>,
     /// The encoded weights.
     pub weights: Arc<ServerWeights>,
     /// The plan's keys.
@@ -127,6 +139,16 @@ pub struct ServerSide {
 }
 
 impl ServerSide {
+    /// Memory of a service of this side, from the plan: what is held once, and what a session adds.
+    #[must_use]
+    pub fn memory(&self) -> ServiceMemory {
+        let estimates = self.plans.iter().map(|p| p.document().server_memory);
+        estimates.fold(ServiceMemory::default(), |m, e| ServiceMemory {
+            fixed: m.fixed.max(e.weights + PROGRAM_BYTES),
+            session: m.session.max(e.keys + e.ciphertexts + SESSION_BYTES),
+        })
+    }
+
     /// A side that keeps its clients' keys in memory, for up to `max_clients` of them.
     ///
     /// # Errors
@@ -143,7 +165,7 @@ impl ServerSide {
             max_entries: max_clients,
         })?;
         Ok(Self {
-            plan,
+            plans: vec![plan],
             weights,
             list,
             store: Arc::new(store),
@@ -156,7 +178,7 @@ impl ServerSide {
 /// # Errors
 /// Every failure of the session, own or the peer's.
 pub fn run_client(
-    mut channel: Channel,
+    link: Link,
     plan: &Plan,
     source: &ClientKeySource<'_>,
     input: ClientInput,
@@ -164,13 +186,17 @@ pub fn run_client(
     observer: &mut dyn Observer,
 ) -> Result<ClientOutcome, EngineError> {
     let start = Instant::now();
+    let Link {
+        mut channel,
+        binding,
+    } = link;
     if options.record_schedule {
         channel.record_schedule();
     }
     observer.phase("setup");
     channel.set_stage(SETUP_STAGE, "setup");
     let setup = os_prg().and_then(|mut prg| {
-        let id = handshake(&mut channel, Party::Client, plan.hash(), &mut prg)?;
+        let id = client_handshake(&mut channel, plan, &binding, &mut prg)?;
         Ok((
             offer_keys(&mut channel, plan, &id, source.seed, source.known)?,
             id,
@@ -181,6 +207,7 @@ pub fn run_client(
         Err(e) => return report_failure(Some(&mut channel), e),
     };
     let setup_seconds = start.elapsed().as_secs_f64();
+    tell_traffic(&channel, observer);
     observer.phase("offline");
     channel.set_stage(OFFLINE_STAGE, "offline");
     let offline = Instant::now();
@@ -233,31 +260,33 @@ pub fn run_client(
 /// # Errors
 /// Every failure of the session, own or the peer's.
 pub fn run_server(
-    mut channel: Channel,
+    link: Link,
     side: &ServerSide,
     options: &SessionOptions,
     observer: &mut dyn Observer,
 ) -> Result<ServerOutcome, EngineError> {
     let start = Instant::now();
-    let plan = &side.plan;
+    let Link {
+        mut channel,
+        binding,
+    } = link;
     if options.record_schedule {
         channel.record_schedule();
     }
     observer.phase("setup");
     channel.set_stage(SETUP_STAGE, "setup");
     let setup = os_prg().and_then(|mut prg| {
-        let id = handshake(&mut channel, Party::Server, plan.hash(), &mut prg)?;
-        Ok((
-            accept_keys(&mut channel, &side.list, &id, side.store.as_ref())?,
-            id,
-        ))
+        let (id, plan) = server_handshake(&mut channel, &side.plans, &binding, &mut prg)?;
+        let keys = accept_keys(&mut channel, &side.list, &id, side.store.as_ref())?;
+        Ok((keys, id, plan))
     });
     // The lease lives as long as the session: the store does not evict keys in use.
-    let ((lease, reused), id) = match setup {
+    let ((lease, reused), id, plan) = match setup {
         Ok(v) => v,
         Err(e) => return report_failure(Some(&mut channel), e),
     };
     let setup_seconds = start.elapsed().as_secs_f64();
+    tell_traffic(&channel, observer);
     observer.phase("offline");
     channel.set_stage(OFFLINE_STAGE, "offline");
     let offline = Instant::now();
@@ -320,6 +349,9 @@ fn run_stages<F: Face>(
     let total = plan.stages().len();
     let mut reports = Vec::with_capacity(total);
     for (i, stage) in plan.stages().iter().enumerate() {
+        if stopped(options) {
+            return Err(EngineError::Stopping);
+        }
         observer.stage(stage, i, total);
         face.two()
             .session()
@@ -365,9 +397,20 @@ fn run_stages<F: Face>(
             d.write(stage, &tensors)?;
         }
         observer.stage_done(&report);
+        tell_traffic(face.two().session().channel(), observer);
         reports.push(report);
     }
     Ok((answer, reports))
+}
+
+fn stopped(options: &SessionOptions) -> bool {
+    let flag = options.stop.as_deref();
+    flag.is_some_and(|s| s.load(Ordering::Relaxed))
+}
+
+fn tell_traffic(channel: &Channel, observer: &mut dyn Observer) {
+    let total = channel.snapshot().total();
+    observer.traffic(total.sent.bytes, total.received.bytes);
 }
 
 /// A stage's traffic as client-to-server and server-to-client.

@@ -5,13 +5,16 @@
 use cipherloom_bridge::BridgeError;
 use cipherloom_ckks::{size, CkksError, CkksParameters, KeyGenerator};
 use cipherloom_engine::document::client_input;
-use cipherloom_engine::handshake::{handshake, SessionId};
+use cipherloom_engine::handshake::{
+    client_handshake, server_handshake, Binding, SessionId, HELLO_BYTES,
+};
+use cipherloom_engine::link::Link;
 use cipherloom_engine::{
     run_client, run_server, ClientInput, ClientKeySource, EngineError, Observer, Quiet, ServerSide,
     ServerWeights, SessionOptions,
 };
 use cipherloom_model::{Calibration, Mamba2, Tokenizer, Truncation};
-use cipherloom_mpc::{MpcError, Party};
+use cipherloom_mpc::MpcError;
 use cipherloom_net::{
     Channel, ChannelConfig, FrameKind, Halves, LinkFault, MemoryTransport, NetError, SendHalf,
     Transport,
@@ -36,6 +39,7 @@ const SLACK: Duration = Duration::from_secs(10);
 struct Setup {
     model: Mamba2,
     plan: Arc<Plan>,
+    longer: Arc<Plan>,
     side: ServerSide,
 }
 
@@ -49,21 +53,18 @@ fn model_dir() -> PathBuf {
 fn setup() -> Setup {
     let model = Mamba2::load(&model_dir()).unwrap();
     let calibration = Calibration::load(&model_dir(), &model).unwrap();
-    let request = Request::for_model(
-        "moviedoc",
-        &model,
-        &calibration,
-        LENGTH,
-        None,
-        Carry::Serial,
-    )
-    .unwrap();
-    let plan = Arc::new(Plan::build(request).unwrap());
+    let plan = |length| {
+        let carry = Carry::Serial;
+        let r = Request::for_model("moviedoc", &model, &calibration, length, None, carry).unwrap();
+        Arc::new(Plan::build(r).unwrap())
+    };
+    let (plan, longer) = (plan(LENGTH), plan(2 * LENGTH));
     let weights = Arc::new(ServerWeights::new(&plan, &model, |_, _| {}).unwrap());
     Setup {
         model,
         side: ServerSide::in_memory(Arc::clone(&plan), weights, 8).unwrap(),
         plan,
+        longer,
     }
 }
 
@@ -110,7 +111,7 @@ fn serve(s: &Setup, client: impl FnOnce(Channel) -> Option<Channel>) -> EngineEr
         let server = scope.spawn(|| {
             let start = Instant::now();
             let options = SessionOptions::default();
-            let end = run_server(b, &s.side, &options, &mut Quiet);
+            let end = run_server(Link::insecure_local(b), &s.side, &options, &mut Quiet);
             (end.err().unwrap(), start.elapsed())
         });
         let held = client(a);
@@ -129,9 +130,16 @@ fn visit(s: &Setup, server: impl FnOnce(Channel) -> Option<Channel> + Send) -> E
         let start = Instant::now();
         let seed = SecretSeed::from_os().unwrap();
         let options = SessionOptions::default();
-        let error = run_client(a, &s.plan, &source(&seed), input(s), &options, &mut Quiet)
-            .err()
-            .unwrap();
+        let error = run_client(
+            Link::insecure_local(a),
+            &s.plan,
+            &source(&seed),
+            input(s),
+            &options,
+            &mut Quiet,
+        )
+        .err()
+        .unwrap();
         let took = start.elapsed();
         drop(server.join().unwrap());
         assert!(took < SHORT + SLACK, "{took:?}: {error}");
@@ -139,17 +147,9 @@ fn visit(s: &Setup, server: impl FnOnce(Channel) -> Option<Channel> + Send) -> E
     })
 }
 
-fn hello(
-    channel: &mut Channel,
-    party: Party,
-    plan_hash: [u8; 32],
-) -> Result<SessionId, EngineError> {
-    handshake(
-        channel,
-        party,
-        plan_hash,
-        &mut SecretPrg::from_os().unwrap(),
-    )
+fn hello(channel: &mut Channel, plan: &Plan) -> Result<SessionId, EngineError> {
+    let mut prg = SecretPrg::from_os().unwrap();
+    client_handshake(channel, plan, &Binding::insecure_none(), &mut prg)
 }
 
 fn send_public_key(channel: &mut Channel, s: &Setup, purpose: &str, id: &SessionId) {
@@ -178,7 +178,7 @@ fn the_server_meets_bad_clients(s: &Setup) {
 
     // Gone after the handshake.
     let e = serve(s, |mut c| {
-        hello(&mut c, Party::Client, s.plan.hash()).unwrap();
+        hello(&mut c, &s.plan).unwrap();
         None
     });
     assert!(
@@ -194,24 +194,42 @@ fn the_server_meets_bad_clients(s: &Setup) {
     );
 
     // Another plan: both sides say so.
-    let mut other = s.plan.hash();
-    other[31] ^= 1;
     let e = serve(s, |mut c| {
-        let e = hello(&mut c, Party::Client, other).err().unwrap();
+        let e = hello(&mut c, &s.longer).err().unwrap();
         assert!(
-            matches!(e, EngineError::Mismatch { what: "plan", .. }),
+            matches!(&e, EngineError::Mismatch { what: "sequence length", here, peer } if here == "32" && peer == "16"),
             "{e:?}"
         );
         Some(c)
     });
     assert!(
-        matches!(e, EngineError::Mismatch { what: "plan", .. }),
+        matches!(&e, EngineError::Mismatch { what: "sequence length", here, peer } if here == "16" && peer == "32"),
+        "{e:?}"
+    );
+
+    // Another release.
+    let e = serve(s, |mut c| {
+        let mut hello = [0u8; HELLO_BYTES];
+        hello[..5].copy_from_slice(b"CLOOM");
+        c.send(FrameKind::Hello, &hello).unwrap();
+        c.recv(FrameKind::Hello, HELLO_BYTES).unwrap();
+        assert_eq!(told(&mut c), (0, 9));
+        Some(c)
+    });
+    assert!(
+        matches!(
+            e,
+            EngineError::Mismatch {
+                what: "protocol version",
+                ..
+            }
+        ),
         "{e:?}"
     );
 
     // An evaluation key of another length.
     let e = serve(s, |mut c| {
-        let id = hello(&mut c, Party::Client, s.plan.hash()).unwrap();
+        let id = hello(&mut c, &s.plan).unwrap();
         send_public_key(&mut c, s, ring, &id);
         c.send(FrameKind::Setup, &[0; 1000]).unwrap();
         assert_eq!(told(&mut c), (0, 1));
@@ -231,7 +249,7 @@ fn the_server_meets_bad_clients(s: &Setup) {
 
     // A public key whose uniform part the client chose alone.
     let e = serve(s, |mut c| {
-        hello(&mut c, Party::Client, s.plan.hash()).unwrap();
+        hello(&mut c, &s.plan).unwrap();
         send_public_key(&mut c, s, ring, &SessionId([7; 32]));
         Some(c)
     });
@@ -248,7 +266,7 @@ fn the_server_meets_bad_clients(s: &Setup) {
 
     // Garbage of the right length.
     let e = serve(s, |mut c| {
-        hello(&mut c, Party::Client, s.plan.hash()).unwrap();
+        hello(&mut c, &s.plan).unwrap();
         offer_nothing(&mut c);
         let garbage = vec![0xa5; size::public_key_bytes(chain)];
         c.send(FrameKind::Setup, &garbage).unwrap();
@@ -267,11 +285,21 @@ fn the_client_meets_bad_servers(s: &Setup) {
     let e = visit(s, |_| None);
     assert!(matches!(link(&e), NetError::PeerLost { .. }), "{e:?}");
     let e = visit(s, |mut c| {
-        hello(&mut c, Party::Server, [0; 32]).err().unwrap();
+        let plans = [Arc::clone(&s.longer)];
+        let mut prg = SecretPrg::from_os().unwrap();
+        server_handshake(&mut c, &plans, &Binding::insecure_none(), &mut prg)
+            .err()
+            .unwrap();
         Some(c)
     });
     assert!(
-        matches!(e, EngineError::Mismatch { what: "plan", .. }),
+        matches!(
+            e,
+            EngineError::Mismatch {
+                what: "sequence length",
+                ..
+            }
+        ),
         "{e:?}"
     );
 }
@@ -356,14 +384,14 @@ fn fail_in(s: &Setup, kind: StageKind, value: u8) -> EngineError {
     std::thread::scope(|scope| {
         let server = scope.spawn(|| {
             let mut at = FaultAt { kind, fault, value };
-            let error = run_server(server, &s.side, &options, &mut at)
+            let error = run_server(Link::insecure_local(server), &s.side, &options, &mut at)
                 .err()
                 .unwrap();
             (error, Instant::now())
         });
         let seed = SecretSeed::from_os().unwrap();
         let error = run_client(
-            client,
+            Link::insecure_local(client),
             &s.plan,
             &source(&seed),
             input(s),

@@ -32,5 +32,5 @@ pub use error::NetError;
 pub use frame::{message_bytes, FrameKind, FRAME_PAYLOAD, HEADER_BYTES, MAX_MESSAGE};
 pub use memory::MemoryTransport;
 pub use tcp::{TcpAcceptor, TcpTransport};
-pub use tls::{Pin, TlsAcceptor, TlsIdentity, TlsTransport};
+pub use tls::{Pin, TlsAcceptor, TlsIdentity, TlsTransport, Validity};
 pub use transport::{Halves, LinkFault, RecvHalf, SendHalf, Transport};

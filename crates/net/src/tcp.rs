@@ -53,6 +53,13 @@ impl TcpTransport {
         }
     }
 
+    /// Another deadline for every single write than that of the connection.
+    #[must_use]
+    pub fn with_write_wait(mut self, wait: Duration) -> Self {
+        self.write_wait = wait;
+        self
+    }
+
     /// Wraps a connected stream. Sets `TCP_NODELAY`; `write_wait` is the deadline of every single write.
     ///
     /// # Errors

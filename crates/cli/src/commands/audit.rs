@@ -3,7 +3,7 @@
 use crate::args::AuditArgs;
 use crate::error::CliError;
 use crate::format::seconds;
-use crate::pair::{classify, max_diff, prepare, DemoKeys, ServerProcess};
+use crate::pair::{max_diff, prepare, Pair};
 use crate::progress::Progress;
 use crate::shipped::ModelFolder;
 use cipherloom_model::forward::label;
@@ -59,23 +59,14 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
         });
     }
     progress.say("the server encodes its weights");
-    let mut server = ServerProcess::start(&prepared, &folder, documents.len(), "none", None)?;
+    let mut pair = Pair::start(&prepared, &folder, documents.len(), "none", None)?;
     let mut rows: Vec<Row> = Vec::with_capacity(documents.len());
-    let mut keys = DemoKeys::fresh()?;
     let config = &prepared.model.config;
     for d in &documents {
         let text = prepared
             .tokenizer
             .encode(&d.text, args.choices.length, Truncation::Allow)?;
-        let a = classify(
-            &prepared,
-            &mut server,
-            &mut keys,
-            &text,
-            "none",
-            None,
-            &mut progress,
-        )?;
+        let a = pair.classify(&prepared, &text, None, &mut progress)?;
         let mut seen = RangeObserver::new(config.inner(), config.n_groups * config.state_size);
         forward(
             &prepared.model,

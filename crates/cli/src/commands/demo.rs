@@ -3,16 +3,15 @@
 use crate::args::DemoArgs;
 use crate::error::{file_error, CliError};
 use crate::format::{bytes, seconds, table};
-use crate::pair::{classify, max_diff, prepare, Answer, DemoKeys, Prepared, ServerProcess};
+use crate::pair::{max_diff, prepare, Answer, Pair, Prepared};
 use crate::progress::Progress;
 use crate::shipped::{ModelFolder, DOCUMENT, DOCUMENT_NAME};
+use crate::text::read_text;
 use cipherloom_engine::{compare, link, PartyReport, StageReport};
 use cipherloom_model::forward::label;
-use cipherloom_model::tokenizer::read_text_file;
 use cipherloom_model::{Encoded, Surrogate, Truncation};
 use serde::Serialize;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Serialize)]
 struct Bytes {
@@ -75,22 +74,12 @@ struct DemoReport {
     compare_plain: Option<compare::Comparison>,
 }
 
-/// Reads the text of `--text`, or the shipped one.
-///
-/// # Errors
-/// File errors, text that is not UTF-8.
+/// The text of `--text`, or the shipped one, with its name.
 fn text(given: Option<&PathBuf>) -> Result<(String, String), CliError> {
     match given {
         None => Ok((DOCUMENT.to_string(), DOCUMENT_NAME.to_string())),
-        Some(p) if p.as_os_str() == "-" => {
-            let mut s = String::new();
-            std::io::stdin()
-                .lock()
-                .read_to_string(&mut s)
-                .map_err(|e| file_error(Path::new("standard input"), e))?;
-            Ok((s, "standard input".into()))
-        }
-        Some(p) => Ok((read_text_file(p)?, p.display().to_string())),
+        Some(p) if p.as_os_str() == "-" => Ok((read_text(p)?, "standard input".into())),
+        Some(p) => Ok((read_text(p)?, p.display().to_string())),
     }
 }
 
@@ -123,16 +112,9 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
         .map_err(|e| file_error(&std::env::temp_dir(), e))?;
     let dir = dump.as_ref().map(|d| d.path().to_path_buf());
     progress.say("the server encodes its weights");
-    let mut server = ServerProcess::start(&prepared, &folder, 1, &args.network, dir.as_deref())?;
-    let answer = classify(
-        &prepared,
-        &mut server,
-        &mut DemoKeys::fresh()?,
-        &encoded,
-        &args.network,
-        dir.clone(),
-        &mut progress,
-    )?;
+    let mut pair = Pair::start(&prepared, &folder, 1, &args.network, dir.as_deref())?;
+    progress.expect(&prepared.plan);
+    let answer = pair.classify(&prepared, &encoded, dir.clone(), &mut progress)?;
     progress.done();
     let comparison = dir
         .map(|d| {

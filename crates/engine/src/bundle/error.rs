@@ -18,6 +18,9 @@ pub enum BundleError {
         /// System message.
         detail: String,
     },
+    /// A certificate or private key that cannot be used.
+    #[error("{0}")]
+    Identity(String),
     /// A file that must be there.
     #[error("{path} is missing; get the folder again from the model's provider")]
     Missing {

@@ -1,7 +1,7 @@
 //! Reading files of a published folder under limits, and writing a folder that appears complete or not at all.
 
 use super::BundleError;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
@@ -69,6 +69,40 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BundleError> {
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
         .map_err(|e| BundleError::io(path, &e))
+}
+
+/// As [`write_new`], readable by nobody but its owner.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), BundleError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let mut file = options.open(path).map_err(|e| match e.kind() {
+        ErrorKind::AlreadyExists => BundleError::Exists {
+            path: path.display().to_string(),
+        },
+        _ => BundleError::io(path, &e),
+    })?;
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(|e| BundleError::io(path, &e))
+}
+
+/// Whether a group or everybody may read the file.
+pub(super) fn readable_by_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o044 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// A folder being written; removed unless it is put in place.

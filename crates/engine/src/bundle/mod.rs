@@ -9,6 +9,7 @@ mod client;
 mod deployment;
 mod error;
 mod files;
+mod identity;
 mod publish;
 mod sealed;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 pub use client::{BundleDocument, ClientBundle, FileDigest, TextConfig};
 pub use deployment::{Deployment, DeploymentDocument};
 pub use error::BundleError;
+pub use identity::{deploy, Deployed, IdentitySource};
 pub use publish::{publish, publish_loaded, Published};
 
 /// The document of a client bundle.

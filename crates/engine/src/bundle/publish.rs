@@ -161,7 +161,7 @@ fn write_client(
 }
 
 /// Only the owner may enter: the private key is put there.
-fn make_server_dir(dir: &Path) -> Result<(), BundleError> {
+pub(super) fn make_server_dir(dir: &Path) -> Result<(), BundleError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -5,12 +5,13 @@ use super::ledger::{Ledger, Side};
 use crate::document::KeyRequest;
 use cipherloom_spec::CkksChain;
 
-/// Mirrors `engine::handshake::HELLO_BYTES`: magic, version, plan hash, nonce.
-pub const HELLO_BYTES: u64 = 8 + 2 + 32 + 32;
+/// Mirrors `engine::handshake::HELLO_BYTES`.
+pub const HELLO_BYTES: u64 = 128;
 
-/// Hellos of both parties at once.
+/// The client's hello, then the server's.
 pub fn handshake(l: &mut Ledger) {
-    l.exchange(HELLO_BYTES, HELLO_BYTES);
+    l.message(Side::Client, HELLO_BYTES);
+    l.message(Side::Server, HELLO_BYTES);
 }
 
 /// The client offers the fingerprint of its keys; the server says whether it has them.

@@ -1,0 +1,205 @@
+//! A server that strangers may connect to: many sessions at once, each bounded in memory and time.
+//!
+//! Every connection has its own thread from the first byte on, so a slow or hostile client keeps nobody waiting. A
+//! connection first proves that it speaks TLS and sends a hello, then asks [`Admission`] for a place; without one it is told
+//! `busy` and closed. A session that ends frees all it held. What is logged of a session is its number, stage and code.
+
+mod admission;
+mod http;
+mod metrics;
+mod one;
+
+pub use admission::{Admission, Limits, NoRoom, Place, ServiceMemory};
+pub use http::MetricsEndpoint;
+pub use metrics::Metrics;
+pub use one::{SessionEnd, SessionResult};
+
+pub use cipherloom_net::TlsAcceptor;
+
+use crate::link::Waits;
+use crate::session::{ServerSide, SessionOptions};
+use crate::EngineError;
+use cipherloom_net::{LinkProfile, NetError, TcpAcceptor, TcpTransport};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Connections that may be in their TLS handshake or waiting to be refused, besides the running sessions. More are closed at
+/// once.
+pub const WAITING_CONNECTIONS: usize = 32;
+/// How often the accept loop looks whether it must stop.
+const POLL: Duration = Duration::from_millis(100);
+/// How long sessions that were told to stop may take to notice, at the end of a stage.
+const TOLD_WAIT: Duration = Duration::from_secs(10);
+/// Pause after an accept that the system refused, for want of descriptors for example.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Choices of a service.
+#[derive(Debug, Clone)]
+pub struct ServiceOptions {
+    /// Sessions and memory.
+    pub limits: Limits,
+    /// How long a session waits, and how long it may take in all.
+    pub waits: Waits,
+    /// How long running sessions may go on after a stop.
+    pub grace: Duration,
+    /// Emulated network.
+    pub network: Option<LinkProfile>,
+    /// Write the server's shares of every stage here: only where one person owns both sides.
+    pub dump: Option<PathBuf>,
+}
+
+/// Called at the end of every connection that became a session or was refused.
+pub type OnEnd = Box<dyn Fn(&SessionEnd) + Send + Sync>;
+
+/// A server of one model.
+pub struct Service {
+    side: ServerSide,
+    tls: TlsAcceptor,
+    options: ServiceOptions,
+    admission: Arc<Admission>,
+    metrics: Arc<Metrics>,
+    on_end: OnEnd,
+    /// Connections in any state.
+    connections: AtomicUsize,
+    /// Number of the next session.
+    next: AtomicU64,
+    /// Sessions end before their next stage.
+    force: Arc<AtomicBool>,
+    /// New connections are refused.
+    stopping: AtomicBool,
+}
+
+/// What a service did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Sessions that began.
+    pub sessions: u64,
+    /// Sessions that were cut off by the stop: told, or still running when the time was up.
+    pub cut: usize,
+}
+
+/// Takes a connection off the count, whatever happens.
+struct Connection(Arc<Service>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Service {
+    /// Joins model, identity and limits.
+    ///
+    /// # Errors
+    /// `NoRoom` when not even one session fits into the memory.
+    pub fn new(
+        side: ServerSide,
+        tls: TlsAcceptor,
+        options: ServiceOptions,
+        on_end: OnEnd,
+    ) -> Result<Arc<Self>, NoRoom> {
+        let memory = side.memory();
+        Ok(Arc::new(Self {
+            admission: Admission::new(memory, options.limits)?,
+            metrics: Arc::new(Metrics::new(Arc::clone(&side.store))),
+            side,
+            tls,
+            options,
+            on_end,
+            connections: AtomicUsize::new(0),
+            next: AtomicU64::new(1),
+            force: Arc::new(AtomicBool::new(false)),
+            stopping: AtomicBool::new(false),
+        }))
+    }
+
+    /// Sessions at a time that both limits allow.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.admission.most()
+    }
+
+    /// Counts of everything since the start.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Accepts connections until `stop` is true. Then refuses new ones, lets running sessions finish within the grace time, and
+    /// tells the others.
+    ///
+    /// # Errors
+    /// None from clients. `Net` when the socket itself fails for good.
+    pub fn run(
+        self: &Arc<Self>,
+        acceptor: &TcpAcceptor,
+        stop: &AtomicBool,
+    ) -> Result<Summary, EngineError> {
+        while !stop.load(Ordering::Relaxed) {
+            match acceptor.accept(POLL, self.options.waits.message) {
+                Ok(tcp) => self.take(tcp),
+                Err(NetError::Timeout { .. }) => {}
+                Err(e) => {
+                    tracing::warn!(kind = EngineError::from(e).kind(), "accept failed");
+                    std::thread::sleep(ACCEPT_PAUSE);
+                }
+            }
+        }
+        Ok(self.drain(acceptor))
+    }
+
+    /// One connection, in a thread of its own.
+    fn take(self: &Arc<Self>, tcp: TcpTransport) {
+        let open = self.connections.fetch_add(1, Ordering::SeqCst) + 1;
+        let guard = Connection(Arc::clone(self));
+        if open > self.options.limits.sessions + WAITING_CONNECTIONS {
+            self.metrics.refused("connections");
+            return;
+        }
+        let spawned = std::thread::Builder::new()
+            .name("cipherloom-session".to_owned())
+            .spawn(move || guard.0.connection(tcp));
+        if spawned.is_err() {
+            // No thread, no session: the client sees a closed connection.
+            self.metrics.refused("threads");
+            tracing::warn!("no thread for a connection");
+        }
+    }
+
+    /// What a session is started with.
+    fn session_options(&self) -> SessionOptions {
+        SessionOptions {
+            dump: self.options.dump.clone(),
+            record_schedule: false,
+            stop: Some(Arc::clone(&self.force)),
+        }
+    }
+
+    fn drain(self: &Arc<Self>, acceptor: &TcpAcceptor) -> Summary {
+        self.stopping.store(true, Ordering::SeqCst);
+        tracing::info!(running = self.admission.running(), "stopping");
+        let wait = |until: Instant| {
+            while self.connections.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+                // Who connects now hears that the server is stopping.
+                if let Ok(tcp) = acceptor.accept(POLL, TOLD_WAIT) {
+                    self.take(tcp);
+                }
+            }
+            self.admission.running()
+        };
+        let cut = wait(Instant::now() + self.options.grace);
+        self.force.store(true, Ordering::SeqCst);
+        let left = if cut == 0 {
+            0
+        } else {
+            wait(Instant::now() + TOLD_WAIT)
+        };
+        tracing::info!(told = cut - left.min(cut), cut = left, "stopped");
+        Summary {
+            sessions: self.next.load(Ordering::SeqCst) - 1,
+            cut,
+        }
+    }
+}
