@@ -40,8 +40,8 @@ impl Progress {
 impl Observer for Progress {
     fn phase(&mut self, name: &str) {
         self.say(match name {
-            "setup" => "set-up: making and sending evaluation keys",
-            "offline" => "offline: base OTs and product keys",
+            "setup" => "set-up: making and sending keys",
+            "offline" => "offline: base OTs",
             _ => "online",
         });
     }
