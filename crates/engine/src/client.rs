@@ -22,17 +22,19 @@ pub struct ClientFace {
     pooling: Zeroizing<Vec<f64>>,
 }
 
-impl ClientFace {
-    /// Joins session, keys and document.
+/// What the client makes from its keys before the session opens, so that nothing can fail once it is joined.
+pub struct ClientTables {
+    keys: ClientKeys,
+    fft: [Arc<WideFft>; 2],
+    exports: [ExportDecryptor; 2],
+}
+
+impl ClientTables {
+    /// Transforms and decryptors of both rings.
     ///
     /// # Errors
     /// Bridge errors.
-    pub fn new(
-        two: TwoParty,
-        keys: ClientKeys,
-        embedded: Vec<f64>,
-        pooling: Vec<f64>,
-    ) -> Result<Self, EngineError> {
+    pub fn new(keys: ClientKeys) -> Result<Self, EngineError> {
         let fft = [
             Arc::new(WideFft::new(keys.projection.params.chain().log_n())?),
             Arc::new(WideFft::new(keys.scan.params.chain().log_n())?),
@@ -41,14 +43,23 @@ impl ClientFace {
             ExportDecryptor::new(&keys.projection.params, &keys.projection.decryptor)?,
             ExportDecryptor::new(&keys.scan.params, &keys.scan.decryptor)?,
         ];
-        Ok(Self {
+        Ok(Self { keys, fft, exports })
+    }
+}
+
+impl ClientFace {
+    /// Joins session, keys and document.
+    #[must_use]
+    pub fn new(two: TwoParty, tables: ClientTables, embedded: Vec<f64>, pooling: Vec<f64>) -> Self {
+        let ClientTables { keys, fft, exports } = tables;
+        Self {
             two,
             keys,
             fft,
             exports,
             embedded: Zeroizing::new(embedded),
             pooling: Zeroizing::new(pooling),
-        })
+        }
     }
 
     /// Gives the session back, to end it.

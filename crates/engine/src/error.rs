@@ -1,5 +1,7 @@
 //! Errors of a run.
 
+use crate::bundle::BundleError;
+use crate::keystore::KeyStoreError;
 use cipherloom_bridge::BridgeError;
 use cipherloom_ckks::CkksError;
 use cipherloom_kernels::KernelError;
@@ -38,6 +40,12 @@ pub enum EngineError {
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The key store, or keys that it refused.
+    #[error(transparent)]
+    KeyStore(#[from] KeyStoreError),
+    /// A client bundle or a deployment folder. Boxed: it is the largest of all.
+    #[error(transparent)]
+    Bundle(Box<BundleError>),
     /// A measurement that cannot be made.
     #[error("cannot measure: {detail}")]
     Measure {
@@ -206,6 +214,8 @@ impl EngineError {
             Self::Busy => BUSY,
             Self::Stopping => STOPPING,
             Self::Refused { .. } => 21,
+            Self::KeyStore(_) => 17,
+            Self::Bundle(_) => 18,
         }
     }
 
@@ -215,7 +225,10 @@ impl EngineError {
         if let Some(MpcError::Net(_) | MpcError::Malformed { .. }) = self.two_party() {
             return true;
         }
-        // A session meets CKKS errors only in what the peer sent: keys and ciphertexts.
+        if let Self::KeyStore(e) = self {
+            return e.is_peer();
+        }
+        // A session meets CKKS errors only in what the peer sent: ciphertexts.
         matches!(
             self,
             Self::Net(_)
@@ -225,6 +238,12 @@ impl EngineError {
                 | Self::Refused { .. }
                 | Self::Process { .. }
         )
+    }
+}
+
+impl From<BundleError> for EngineError {
+    fn from(e: BundleError) -> Self {
+        Self::Bundle(Box::new(e))
     }
 }
 
@@ -255,5 +274,36 @@ mod tests {
         }
         let own = EngineError::Entropy("none".into());
         assert!(!own.is_peer());
+    }
+
+    #[test]
+    fn refused_keys_are_the_peers_fault_and_a_full_disk_is_not() {
+        let of = |e: KeyStoreError| EngineError::from(e);
+        let peers = [
+            of(KeyStoreError::PublicSeed { ring: "products" }),
+            of(KeyStoreError::Ckks(CkksError::Magic)),
+            of(KeyStoreError::Products(MpcError::Malformed {
+                op: "public key",
+                detail: "residue".into(),
+            })),
+        ];
+        let (path, detail) = (String::from("keys"), String::from("no space"));
+        let own = [
+            of(KeyStoreError::Io { path, detail }),
+            of(KeyStoreError::Limits {
+                bytes: 0,
+                entries: 0,
+            }),
+            of(KeyStoreError::Products(MpcError::Format {
+                op: "RLWE parameters",
+                detail: "primes".into(),
+            })),
+        ];
+        assert!(peers.iter().all(|e| e.is_peer() && e.code() == 17));
+        assert!(own.iter().all(|e| !e.is_peer() && e.code() == 17));
+        let bundle = EngineError::from(BundleError::Missing {
+            path: "plan.json".into(),
+        });
+        assert!(!bundle.is_peer() && bundle.code() == 18);
     }
 }

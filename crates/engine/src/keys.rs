@@ -1,17 +1,19 @@
 //! Keys of a session: made and streamed by the client, received and held by the server.
 //!
-//! Every ring has its own secret. The client makes one evaluation key at a time, sends it, and drops it; it keeps the
+//! Every ring has its own secret, the product ring too. The client makes one evaluation key at a time, sends it, and drops it; it keeps the
 //! secret keys only. A server's types contain no secret key.
 
 use crate::handshake::SessionId;
 use crate::keystore::{
-    Fingerprint, FingerprintHasher, KeyList, KeyStore, KeyStoreError, KeyUpload, StoredKeys,
+    Fingerprint, FingerprintHasher, KeyList, KeyStore, KeyStoreError, KeyUpload, StoreWarning,
+    StoredKeys, PRODUCTS,
 };
 use crate::EngineError;
 use cipherloom_ckks::{
     CkksParameters, Decryptor, EvaluationKeys, KeyGenerator, KeyPurpose, PublicKey,
     SecretEncryptor, SecretKey,
 };
+use cipherloom_mpc::rlwe::{ProductKey, RlweParameters};
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_plan::{KeyRequest, Plan, Ring};
 use cipherloom_ring::SecretSeed;
@@ -54,19 +56,40 @@ pub struct ServerRing {
     pub keys: Arc<EvaluationKeys>,
 }
 
-/// Both rings of a client.
+/// Both CKKS rings of a client.
 pub struct ClientKeys {
     /// Projections and convolution.
     pub projection: ClientRing,
     /// The scan.
     pub scan: ClientRing,
+}
+
+/// What the set-up gives the client.
+pub struct Offered {
+    /// Both CKKS rings.
+    pub rings: ClientKeys,
+    /// Parameters of the products.
+    pub products: RlweParameters,
+    /// Secret key of the products.
+    pub product_key: ProductKey,
     /// Bytes of evaluation and public keys sent in this session; 0 when the server had them.
     pub sent_bytes: u64,
-    /// Their name at the server.
+    /// Name of all keys at the server.
     pub fingerprint: Fingerprint,
 }
 
-/// Both rings of a server.
+/// What the set-up gives the server.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The client's keys. Keep them while the session runs.
+    pub keys: StoredKeys,
+    /// Whether the store had them, so that none was sent.
+    pub reused: bool,
+    /// What the store found on the way, for the log.
+    pub warning: Option<StoreWarning>,
+}
+
+/// Both CKKS rings of a server.
 pub struct ServerKeys {
     /// Projections and convolution.
     pub projection: ServerRing,
@@ -119,13 +142,16 @@ pub fn offer_keys(
     session: &SessionId,
     seed: &SecretSeed,
     known: Option<Fingerprint>,
-) -> Result<ClientKeys, EngineError> {
+) -> Result<Offered, EngineError> {
     let offered = known.unwrap_or(Fingerprint([0; 32]));
     channel.send(FrameKind::Setup, &offered.0)?;
     let sides = [
         client_side(plan, Ring::Projection, seed)?,
         client_side(plan, Ring::Scan, seed)?,
     ];
+    let products = RlweParameters::crt64()?;
+    // A label beside those of the rings: independent of every CKKS secret.
+    let product_key = ProductKey::from_seed(&products, &seed.derive_seed(PRODUCTS, 0))?;
     let answer = channel.recv(FrameKind::Setup, 1)?;
     let mut sent_bytes = 0;
     let fingerprint = match (answer.first(), known) {
@@ -152,6 +178,8 @@ pub fn offer_keys(
                     )?;
                 }
             }
+            let uniform = session.public_seed(PRODUCTS);
+            send(&product_key.public_key(&products, uniform)?.to_bytes())?;
             hasher.finish()
         }
         (other, _) => {
@@ -163,16 +191,17 @@ pub fn offer_keys(
         }
     };
     let [projection, scan] = sides.map(|s| s.ring);
-    Ok(ClientKeys {
-        projection,
-        scan,
+    Ok(Offered {
+        rings: ClientKeys { projection, scan },
+        products,
+        product_key,
         sent_bytes,
         fingerprint,
     })
 }
 
 /// The client's keys at the server: from the store if it has what the client offers, else received and stored. Where the store
-/// has no room, the keys live as long as the session.
+/// has no room, the keys live as long as the session. A damaged entry is a warning, and the client sends again.
 ///
 /// # Errors
 /// Transport errors, malformed keys, keys that the plan does not ask for, a store that cannot be written.
@@ -181,13 +210,20 @@ pub fn accept_keys(
     list: &Arc<KeyList>,
     session: &SessionId,
     store: &dyn KeyStore,
-) -> Result<(StoredKeys, bool), EngineError> {
+) -> Result<Accepted, EngineError> {
     let mut offered = Fingerprint([0; 32]);
     channel.recv_into(FrameKind::Setup, &mut offered.0)?;
+    let mut warning = None;
     if offered.0 != [0; 32] {
-        if let Some(keys) = store.load(&offered, list).keys {
+        let found = store.load(&offered, list);
+        warning = found.warning;
+        if let Some(keys) = found.keys {
             channel.send(FrameKind::Setup, &[KEEP])?;
-            return Ok((keys, true));
+            return Ok(Accepted {
+                keys,
+                reused: true,
+                warning,
+            });
         }
     }
     let upload = match store.begin(list, session) {
@@ -196,5 +232,9 @@ pub fn accept_keys(
         Err(e) => return Err(e.into()),
     };
     channel.send(FrameKind::Setup, &[SEND])?;
-    Ok((upload.receive(channel)?, false))
+    Ok(Accepted {
+        keys: upload.receive(channel)?,
+        reused: false,
+        warning,
+    })
 }

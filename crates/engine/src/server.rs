@@ -29,17 +29,20 @@ pub struct ServerFace {
     key_bytes: u64,
 }
 
-impl ServerFace {
-    /// Joins session, keys and weights.
+/// What the server makes from a client's keys before the session opens, so that nothing can fail once it is joined.
+pub struct ServerTables {
+    domains: [CkksSlots; 2],
+    publics: [PublicKey; 2],
+    fft: [Arc<WideFft>; 2],
+    key_bytes: u64,
+}
+
+impl ServerTables {
+    /// Transforms and evaluators of both rings.
     ///
     /// # Errors
     /// Bridge and CKKS errors.
-    pub fn new(
-        two: TwoParty,
-        plan: Arc<Plan>,
-        weights: Arc<ServerWeights>,
-        keys: ServerKeys,
-    ) -> Result<Self, EngineError> {
+    pub fn new(keys: ServerKeys) -> Result<Self, EngineError> {
         let key_bytes = keys.memory_bytes();
         let fft = [
             Arc::new(WideFft::new(keys.projection.params.chain().log_n())?),
@@ -53,15 +56,39 @@ impl ServerFace {
             CkksSlots::new(Evaluator::new(&keys.scan.params, keys.scan.keys)?),
         ];
         Ok(Self {
+            domains,
+            publics: [keys.projection.public, keys.scan.public],
+            fft,
+            key_bytes,
+        })
+    }
+}
+
+impl ServerFace {
+    /// Joins session, keys and weights.
+    #[must_use]
+    pub fn new(
+        two: TwoParty,
+        plan: Arc<Plan>,
+        weights: Arc<ServerWeights>,
+        tables: ServerTables,
+    ) -> Self {
+        let ServerTables {
+            domains,
+            publics,
+            fft,
+            key_bytes,
+        } = tables;
+        Self {
             two,
             plan,
             weights,
             domains,
-            publics: [keys.projection.public, keys.scan.public],
+            publics,
             fft,
             held: BTreeMap::new(),
             key_bytes,
-        })
+        }
     }
 
     /// Bytes of evaluation keys in memory.

@@ -1,23 +1,23 @@
 //! A whole session: handshake, keys, correlations, stages, end.
 //!
-//! Frame stages: 0 is the set-up (handshake and keys, once per client key), 1 the offline phase (base OTs, product keys), the plan's
-//! stages follow with their own numbers.
+//! Frame stages: 0 is the set-up (handshake and keys, once per client key), 1 the offline phase (base OTs), the plan's stages follow
+//! with their own numbers.
 
-use crate::client::ClientFace;
+use crate::client::{ClientFace, ClientTables};
 use crate::configs::Configs;
 use crate::dump::Dump;
 use crate::face::Face;
-use crate::handshake::{client_handshake, server_handshake};
+use crate::handshake::{client_handshake, server_handshake, SessionId};
 use crate::keys::{accept_keys, offer_keys};
 use crate::keystore::{Fingerprint, KeyList, KeyStore, MemoryKeyStore, StoreLimits};
 use crate::link::Link;
 use crate::report::{cpu_seconds, peak_rss_bytes, PartyReport, Seconds, StageReport};
-use crate::server::ServerFace;
+use crate::server::{ServerFace, ServerTables};
 use crate::service::ServiceMemory;
 use crate::stages::{logits_from_words, run_stage, Tensors};
 use crate::weights::ServerWeights;
 use crate::EngineError;
-use cipherloom_mpc::rlwe::{CrtProducts, ProductKey, RlweParameters};
+use cipherloom_mpc::rlwe::CrtProducts;
 use cipherloom_mpc::{Domain, MpcConfig, Party, Session, TwoParty};
 use cipherloom_net::{Channel, MessageRecord, StageTraffic};
 use cipherloom_plan::{Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
@@ -38,6 +38,8 @@ pub trait Observer {
     fn stage_done(&mut self, _report: &StageReport) {}
     /// Bytes of the session so far; called at the end of every phase and stage.
     fn traffic(&mut self, _sent: u64, _received: u64) {}
+    /// Something that the session dealt with and goes on, for the log of this party. Holds no secret.
+    fn warning(&mut self, _text: &dyn std::fmt::Display) {}
 }
 
 /// Sees nothing.
@@ -104,13 +106,26 @@ fn os_prg() -> Result<SecretPrg, EngineError> {
     })
 }
 
-/// Tells the peer what stage failed, if the link still works, and returns the error.
-fn report_failure<T>(two: Option<&mut Channel>, e: EngineError) -> Result<T, EngineError> {
-    if let Some(channel) = two {
+/// Passes a result on. Tells the peer first what failed, if it failed and the link still works.
+fn told<T>(channel: &mut Channel, result: Result<T, EngineError>) -> Result<T, EngineError> {
+    if let Err(e) = &result {
         // The peer may be gone; the error that counts is the one being returned.
         let _ = channel.send_error(e.code());
     }
-    Err(e)
+    result
+}
+
+/// Opens the two-party session on the channel.
+fn open(
+    channel: Channel,
+    party: Party,
+    id: &SessionId,
+    plan: &Plan,
+) -> Result<Session, EngineError> {
+    Session::try_open(channel, party, &id.0, mpc_config(plan)).or_else(|failure| {
+        let mut failure = *failure;
+        told(&mut failure.channel, Err(failure.error.into()))
+    })
 }
 
 /// The client's keys: the seed that they are made from, and the name under which the server may still have them.
@@ -202,37 +217,24 @@ pub fn run_client(
             id,
         ))
     });
-    let (keys, id) = match setup {
-        Ok(v) => v,
-        Err(e) => return report_failure(Some(&mut channel), e),
-    };
+    let (offered, id) = told(&mut channel, setup)?;
     let setup_seconds = start.elapsed().as_secs_f64();
     tell_traffic(&channel, observer);
     observer.phase("offline");
     channel.set_stage(OFFLINE_STAGE, "offline");
     let offline = Instant::now();
-    let mut session = Session::open(channel, Party::Client, &id.0, mpc_config(plan))?;
-    let (key_bytes, fingerprint) = (keys.sent_bytes, keys.fingerprint);
-    let face = (|| {
-        let params = RlweParameters::crt64()?;
-        let key = ProductKey::from_seed(&params, &source.seed.derive_seed("products", 0))?;
-        let products = CrtProducts::client(&mut session, params, key)?;
-        Ok(Box::new(products))
-    })();
-    let products = match face {
-        Ok(p) => p,
-        Err(e) => return report_failure(Some(session.channel()), e),
-    };
-    let two = TwoParty::new(session, products);
-    let mut face = ClientFace::new(two, keys, input.embedded, input.pooling)?;
+    let (key_bytes, fingerprint) = (offered.sent_bytes, offered.fingerprint);
+    let tables = told(&mut channel, ClientTables::new(offered.rings))?;
+    let mut session = open(channel, Party::Client, &id, plan)?;
+    let products = CrtProducts::client(&mut session, offered.products, offered.product_key);
+    let products = told(session.channel(), products.map_err(Into::into))?;
+    let two = TwoParty::new(session, Box::new(products));
+    let mut face = ClientFace::new(two, tables, input.embedded, input.pooling);
     let offline_seconds = offline.elapsed().as_secs_f64();
     observer.phase("online");
     let online = Instant::now();
     let stages = run_stages(&mut face, plan, options, observer);
-    let (words, stages) = match stages {
-        Ok(v) => v,
-        Err(e) => return report_failure(Some(face.two().session().channel()), e),
-    };
+    let (words, stages) = told(face.two().session().channel(), stages)?;
     let seconds = Seconds {
         setup: setup_seconds,
         offline: offline_seconds,
@@ -281,36 +283,29 @@ pub fn run_server(
         Ok((keys, id, plan))
     });
     // The lease lives as long as the session: the store does not evict keys in use.
-    let ((lease, reused), id, plan) = match setup {
-        Ok(v) => v,
-        Err(e) => return report_failure(Some(&mut channel), e),
-    };
+    let (accepted, id, plan) = told(&mut channel, setup)?;
+    if let Some(w) = &accepted.warning {
+        observer.warning(w);
+    }
+    let (lease, reused) = (accepted.keys, accepted.reused);
     let setup_seconds = start.elapsed().as_secs_f64();
     tell_traffic(&channel, observer);
     observer.phase("offline");
     channel.set_stage(OFFLINE_STAGE, "offline");
     let offline = Instant::now();
-    let mut session = Session::open(channel, Party::Server, &id.0, mpc_config(plan))?;
-    let products = match RlweParameters::crt64().and_then(|p| CrtProducts::server(&mut session, p))
-    {
-        Ok(p) => Box::new(p),
-        Err(e) => return report_failure(Some(session.channel()), e.into()),
-    };
-    let two = TwoParty::new(session, products);
-    let mut face = ServerFace::new(
-        two,
-        Arc::clone(plan),
-        Arc::clone(&side.weights),
-        lease.server_keys(),
-    )?;
+    let tables = told(&mut channel, ServerTables::new(lease.server_keys()))?;
+    let mut session = open(channel, Party::Server, &id, plan)?;
+    let params = side.list.products().clone();
+    let products = CrtProducts::server(&mut session, params, lease.product_key());
+    let products = told(session.channel(), products.map_err(Into::into))?;
+    let two = TwoParty::new(session, Box::new(products));
+    let mut face = ServerFace::new(two, Arc::clone(plan), Arc::clone(&side.weights), tables);
     let key_bytes = face.key_bytes();
     let offline_seconds = offline.elapsed().as_secs_f64();
     observer.phase("online");
     let online = Instant::now();
-    let stages = match run_stages(&mut face, plan, options, observer) {
-        Ok((_, s)) => s,
-        Err(e) => return report_failure(Some(face.two().session().channel()), e),
-    };
+    let stages = run_stages(&mut face, plan, options, observer);
+    let (_, stages) = told(face.two().session().channel(), stages)?;
     let seconds = Seconds {
         setup: setup_seconds,
         offline: offline_seconds,

@@ -8,19 +8,22 @@ use cipherloom_engine::document::client_input;
 use cipherloom_engine::handshake::{
     client_handshake, server_handshake, Binding, SessionId, HELLO_BYTES,
 };
+use cipherloom_engine::keys::offer_keys;
+use cipherloom_engine::keystore::KeyStoreError;
 use cipherloom_engine::link::Link;
 use cipherloom_engine::{
     run_client, run_server, ClientInput, ClientKeySource, EngineError, Observer, Quiet, ServerSide,
     ServerWeights, SessionOptions,
 };
 use cipherloom_model::{Calibration, Mamba2, Tokenizer, Truncation};
+use cipherloom_mpc::session::OPEN_PAYLOADS;
 use cipherloom_mpc::MpcError;
 use cipherloom_net::{
     Channel, ChannelConfig, FrameKind, Halves, LinkFault, MemoryTransport, NetError, SendHalf,
     Transport,
 };
 use cipherloom_nonlinear::NonlinearError;
-use cipherloom_plan::{Plan, Request, Ring, Stage, StageKind};
+use cipherloom_plan::{Plan, Request, Ring, Stage, StageKind, OFFLINE_STAGE};
 use cipherloom_ring::{SecretPrg, SecretSeed};
 use cipherloom_spec::schedule::Carry;
 use std::path::PathBuf;
@@ -256,11 +259,8 @@ fn the_server_meets_bad_clients(s: &Setup) {
     assert!(
         matches!(
             e,
-            EngineError::Mismatch {
-                what: "evaluation keys",
-                ..
-            }
-        ),
+            EngineError::KeyStore(KeyStoreError::PublicSeed { ring: "projection" })
+        ) && e.is_peer(),
         "{e:?}"
     );
 
@@ -270,10 +270,51 @@ fn the_server_meets_bad_clients(s: &Setup) {
         offer_nothing(&mut c);
         let garbage = vec![0xa5; size::public_key_bytes(chain)];
         c.send(FrameKind::Setup, &garbage).unwrap();
-        assert_eq!(told(&mut c), (0, 3));
+        assert_eq!(told(&mut c), (0, 17));
         Some(c)
     });
-    assert!(matches!(e, EngineError::Ckks(CkksError::Magic)), "{e:?}");
+    assert!(
+        matches!(
+            e,
+            EngineError::KeyStore(KeyStoreError::Ckks(CkksError::Magic))
+        ),
+        "{e:?}"
+    );
+}
+
+/// A client that sends its keys and then base OTs that are none: it is told which phase failed and why.
+fn the_server_meets_a_bad_opening(s: &Setup) {
+    let (mut c, b) = Channel::memory_pair(config(LONG)).unwrap();
+    std::thread::scope(|scope| {
+        let server =
+            scope.spawn(|| run_server(b, &s.side, &SessionOptions::default(), &mut Quiet).err());
+        let id = hello(&mut c, &s.plan).unwrap();
+        let seed = SecretSeed::from_os().unwrap();
+        let offered = offer_keys(&mut c, &s.plan, &id, &seed, None).unwrap();
+        assert!(offered.sent_bytes > 0);
+        c.set_stage(OFFLINE_STAGE, "offline");
+        let [nonce, base, trees] = OPEN_PAYLOADS;
+        c.send(FrameKind::Ot, &vec![0; nonce]).unwrap();
+        c.recv(FrameKind::Ot, nonce).unwrap();
+        c.send(FrameKind::Ot, &vec![0xff; base]).unwrap();
+        c.recv(FrameKind::Ot, base).unwrap();
+        let told = c.recv(FrameKind::Ot, trees);
+        assert!(
+            matches!(
+                told,
+                Err(NetError::Peer {
+                    stage: OFFLINE_STAGE,
+                    code: 2
+                })
+            ),
+            "{told:?}"
+        );
+        let e = server.join().unwrap().unwrap();
+        assert!(
+            matches!(e, EngineError::Mpc(MpcError::Malformed { .. })),
+            "{e:?}"
+        );
+    });
 }
 
 fn the_client_meets_bad_servers(s: &Setup) {
@@ -440,6 +481,7 @@ fn the_server_fails_in_the_middle_of_the_stages(s: &Setup) {
 fn a_bad_peer_ends_a_session_soon_with_a_typed_error() {
     let s = setup();
     the_server_meets_bad_clients(&s);
+    the_server_meets_a_bad_opening(&s);
     the_client_meets_bad_servers(&s);
     the_server_fails_in_the_middle_of_the_stages(&s);
 }

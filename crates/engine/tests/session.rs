@@ -5,15 +5,17 @@
 use cipherloom_engine::compare::compare;
 use cipherloom_engine::document::client_input;
 use cipherloom_engine::link::Link;
+use cipherloom_engine::keystore::{FileKeyStore, StoreLimits};
 use cipherloom_engine::report::same_traffic;
 use cipherloom_engine::{
-    run_client, run_server, ClientKeySource, ClientOutcome, Quiet, SecretSeed, ServerOutcome,
-    ServerSide, ServerWeights, SessionOptions,
+    run_client, run_server, ClientKeySource, ClientOutcome, Observer, Quiet, SecretSeed,
+    ServerOutcome, ServerSide, ServerWeights, SessionOptions,
 };
 use cipherloom_model::{forward, Calibration, Encoded, Mamba2, Surrogate, Tokenizer, Truncation};
-use cipherloom_net::{Channel, ChannelConfig};
-use cipherloom_plan::{Plan, Request};
+use cipherloom_net::{message_bytes, Channel, ChannelConfig, FrameKind, MessageRecord};
+use cipherloom_plan::{Plan, Request, OFFLINE_STAGE};
 use cipherloom_spec::schedule::Carry;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,6 +74,28 @@ fn run_with(
     text: &Encoded,
     source: &ClientKeySource<'_>,
 ) -> (ClientOutcome, ServerOutcome) {
+    let mut log = Log::default();
+    let done = run_observed(s, text, source, &mut log);
+    assert!(log.0.is_empty(), "{:?}", log.0);
+    done
+}
+
+/// The server's warnings.
+#[derive(Default)]
+struct Log(Vec<String>);
+
+impl Observer for Log {
+    fn warning(&mut self, text: &dyn std::fmt::Display) {
+        self.0.push(text.to_string());
+    }
+}
+
+fn run_observed(
+    s: &Setup,
+    text: &Encoded,
+    source: &ClientKeySource<'_>,
+    log: &mut Log,
+) -> (ClientOutcome, ServerOutcome) {
     let (a, b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let options = SessionOptions {
@@ -81,8 +105,7 @@ fn run_with(
     };
     let input = client_input(&s.model, text).unwrap();
     let done = std::thread::scope(|scope| {
-        let server =
-            scope.spawn(|| run_server(Link::insecure_local(b), &s.side, &options, &mut Quiet));
+        let server = scope.spawn(|| run_server(Link::insecure_local(b), &s.side, &options, log));
         let client = run_client(
             Link::insecure_local(a),
             &s.plan,
@@ -152,9 +175,44 @@ fn check(s: &Setup, text: &Encoded, client: &ClientOutcome, server: &ServerOutco
     assert_eq!(client.report.setup_bytes, server.report.setup_bytes);
 }
 
+/// Fingerprint and answer, from the client's side.
+const OFFER: [(bool, u64); 2] = [(true, 32), (false, 1)];
+
+/// Direction and length of the set-up messages of a whole session.
+fn setup_messages(schedule: &[MessageRecord]) -> Vec<(bool, u64)> {
+    schedule
+        .iter()
+        .filter(|m| m.kind == FrameKind::Setup)
+        .map(|m| (m.sent, m.len))
+        .collect()
+}
+
+/// The offline phase is the opening of the two-party session, as planned, and sends no key.
+fn check_offline(s: &Setup, schedule: &[MessageRecord]) {
+    let offline = || schedule.iter().filter(|m| m.stage == OFFLINE_STAGE);
+    assert!(offline().all(|m| m.kind == FrameKind::Ot));
+    let bytes = |sent: bool| -> u64 {
+        offline()
+            .filter(|m| m.sent == sent)
+            .map(|m| message_bytes(m.len))
+            .sum()
+    };
+    let planned = s.plan.document().offline;
+    assert_eq!(
+        (bytes(true), bytes(false)),
+        (planned.client_to_server, planned.server_to_client)
+    );
+}
+
 #[test]
 fn sixteen_tokens_end_to_end() {
-    let s = setup(16, None, Carry::Serial);
+    let mut s = setup(16, None, Carry::Serial);
+    let dir = tempfile::tempdir().unwrap();
+    let limits = StoreLimits {
+        max_bytes: 4 << 30,
+        max_entries: 4,
+    };
+    s.side.store = Arc::new(FileKeyStore::open(dir.path(), limits).unwrap().0);
     let text = encode(&s, TEXT, 16);
     let seed = SecretSeed::from_os().unwrap();
     let first = ClientKeySource {
@@ -169,30 +227,52 @@ fn sixteen_tokens_end_to_end() {
         s.plan.document().setup_bytes,
         "keys are sent once"
     );
-    // The second document of the same client sends no key byte: hello, fingerprint and one byte back.
-    let second = ClientKeySource {
+    // Offer, answer, and every key of the plan's list in order, the product key last.
+    let list = s.side.list.keys().iter().map(|k| (true, k.bytes as u64));
+    let sent: Vec<_> = OFFER.into_iter().chain(list).collect();
+    assert_eq!(setup_messages(&client.schedule), sent);
+    assert_eq!(sent.last(), Some(&(true, 32 + 8192 * 115 / 8)));
+    check_offline(&s, &client.schedule);
+    // The second and the third document of the same client send no key: hello, fingerprint and one byte back.
+    for _ in 0..2 {
+        let again = ClientKeySource {
+            seed: &seed,
+            known: Some(client.fingerprint),
+        };
+        let (again, server) = run_with(&s, &text, &again);
+        check(&s, &text, &again, &server);
+        assert!(server.report.keys_reused && again.report.keys_reused);
+        assert_eq!(again.report.key_bytes, 0);
+        assert_eq!(again.fingerprint, client.fingerprint);
+        assert_eq!(setup_messages(&again.schedule), OFFER);
+        assert_eq!(
+            again.report.setup_bytes,
+            2 * (16 + 74) + (16 + 32) + (16 + 1)
+        );
+        check_offline(&s, &again.schedule);
+    }
+    // A stored file that was changed: the server's log says so, and the keys are sent again.
+    let path = dir.path().join(format!("{}.keys", client.fingerprint));
+    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.seek(SeekFrom::End(-1000)).unwrap();
+    file.write_all(&[0x55; 8]).unwrap();
+    drop(file);
+    let source = ClientKeySource {
         seed: &seed,
         known: Some(client.fingerprint),
     };
-    let (again, server) = run_with(&s, &text, &second);
-    check(&s, &text, &again, &server);
-    assert!(server.report.keys_reused && again.report.keys_reused);
-    assert_eq!(again.report.key_bytes, 0);
-    assert!(
-        again.report.setup_bytes < 600,
-        "{}",
-        again.report.setup_bytes
-    );
-    // A fingerprint that the server does not know: the keys are sent again.
-    let mut unknown = client.fingerprint;
-    unknown.0[0] ^= 1;
-    let other = ClientKeySource {
-        seed: &seed,
-        known: Some(unknown),
-    };
-    let (client, server) = run_with(&s, &text, &other);
-    check(&s, &text, &client, &server);
+    let mut log = Log::default();
+    let (other, server) = run_observed(&s, &text, &source, &mut log);
+    check(&s, &text, &other, &server);
     assert!(!server.report.keys_reused);
+    assert_eq!(setup_messages(&other.schedule), sent);
+    // Other uniform parts, hence other keys under another name.
+    assert_ne!(other.fingerprint, client.fingerprint);
+    assert!(
+        matches!(&log.0[..], [one] if one.contains("corrupt") && one.contains(&client.fingerprint.to_string())),
+        "{:?}",
+        log.0
+    );
 }
 
 #[test]

@@ -48,6 +48,11 @@ impl ExportKey {
         Ok(Self { b, a })
     }
 
+    /// The half that is not uniform.
+    pub(crate) fn b(&self) -> &Poly<Ntt> {
+        &self.b
+    }
+
     /// The basis of the key. An export basis must be a prefix of it.
     #[must_use]
     pub fn basis(&self) -> &Basis {

@@ -31,7 +31,7 @@ pub use domain::{Bits, CompareFormat, Domain, Party, Shares};
 pub use error::MpcError;
 pub use plain::Plain;
 pub use product_source::ProductSource;
-pub use session::{MpcConfig, Session};
+pub use session::{MpcConfig, OpenFailure, Session};
 pub use softspoken::refill_bytes;
 pub use truncate::centred_88;
 pub use two_party::TwoParty;

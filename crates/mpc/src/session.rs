@@ -75,6 +75,22 @@ pub struct Session {
     next_index: [u64; 2],
 }
 
+/// A set-up that failed, with its channel: the caller may still tell the peer.
+pub struct OpenFailure {
+    /// Why.
+    pub error: MpcError,
+    /// The channel. After a failed message it carries nothing but an error frame.
+    pub channel: Channel,
+}
+
+/// What the set-up gives.
+struct Correlations {
+    id: [u8; 32],
+    prg: SecretPrg,
+    sender: CotSender,
+    receiver: CotReceiver,
+}
+
 impl Party {
     /// The other one.
     #[must_use]
@@ -101,17 +117,52 @@ impl Session {
     /// # Errors
     /// `Format` for unsupported parameters; `Malformed` for a bad message; transport and entropy errors.
     pub fn open(
-        mut channel: Channel,
+        channel: Channel,
         party: Party,
         binding: &[u8],
         config: MpcConfig,
     ) -> Result<Self, MpcError> {
+        Self::try_open(channel, party, binding, config).map_err(|f| f.error)
+    }
+
+    /// As [`Session::open`]; a failure hands the channel back.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn try_open(
+        mut channel: Channel,
+        party: Party,
+        binding: &[u8],
+        config: MpcConfig,
+    ) -> Result<Self, Box<OpenFailure>> {
+        match Self::correlate(&mut channel, party, binding, config) {
+            Ok(c) => Ok(Self {
+                party,
+                channel,
+                hash: CotHash::for_session(&c.id),
+                id: c.id,
+                config,
+                prg: c.prg,
+                sender: c.sender,
+                receiver: c.receiver,
+                next_index: [0; 2],
+            }),
+            Err(error) => Err(Box::new(OpenFailure { error, channel })),
+        }
+    }
+
+    fn correlate(
+        channel: &mut Channel,
+        party: Party,
+        binding: &[u8],
+        config: MpcConfig,
+    ) -> Result<Correlations, MpcError> {
         config.check()?;
         let mut prg = SecretPrg::from_os().map_err(|e| MpcError::Ring {
             op: "session",
             detail: e.to_string(),
         })?;
-        let id = exchange_nonces(&mut channel, party, binding, &mut prg)?;
+        let id = exchange_nonces(channel, party, binding, &mut prg)?;
         let mut ot_prg = prg.fork("base OT");
         let mut word = || {
             let mut b = [0u8; 16];
@@ -143,17 +194,11 @@ impl Session {
         channel.send(FrameKind::Ot, &message)?;
         let got = channel.recv(FrameKind::Ot, PPRF_BYTES)?;
         let sender = CotSender::new(&id, config.cot_k, config.cot_batch, *delta, &chosen, &got)?;
-        let hash = CotHash::for_session(&id);
-        Ok(Self {
-            party,
-            channel,
+        Ok(Correlations {
             id,
-            config,
             prg,
             sender,
             receiver,
-            hash,
-            next_index: [0; 2],
         })
     }
 

@@ -138,9 +138,9 @@ pub(crate) fn build(request: Request, mpc: MpcShape) -> Result<(Document, Derive
     opening::offer(&mut ledger);
     opening::keys(&mut ledger, &projection, &keys[0]);
     opening::keys(&mut ledger, &scan.chain, &keys[1]);
+    opening::product_key(&mut ledger);
     ledger.enter(OFFLINE_STAGE);
     ledger.open_session();
-    ledger.open_products();
     let parts = Parts {
         request: &request,
         blocks: &blocks,

@@ -17,7 +17,7 @@ pub const VERSION: u32 = 1;
 pub const MAX_BYTES: usize = 64 << 20;
 /// Frame stage of the set-up (handshake, keys).
 pub const SETUP_STAGE: u16 = 0;
-/// Frame stage of the offline phase (base OTs, product keys).
+/// Frame stage of the offline phase (base OTs).
 pub const OFFLINE_STAGE: u16 = 1;
 /// Frame stage of the first planned stage.
 pub const FIRST_STAGE: u16 = 2;

@@ -1,6 +1,5 @@
 //! Errors of bundles and deployments.
 
-use crate::EngineError;
 use cipherloom_model::ModelError;
 use cipherloom_plan::PlanError;
 use std::path::Path;
@@ -138,19 +137,6 @@ impl BundleError {
         Self::Invalid {
             path: path.display().to_string(),
             reason: reason.to_string(),
-        }
-    }
-}
-
-impl From<BundleError> for EngineError {
-    fn from(e: BundleError) -> Self {
-        match e {
-            BundleError::Model(e) => Self::Model(e),
-            BundleError::Io { path, detail } => Self::File { path, detail },
-            e => Self::File {
-                path: "bundle".into(),
-                detail: e.to_string(),
-            },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The file of one entry: a header, then the objects of the key list without separators.
 //!
-//! Header, little-endian: magic `CLEK`, version (u16), two zero bytes, fingerprint, parameter digest of each ring, digest of
-//! the key list, number of objects (u32), four zero bytes, bytes of all objects (u64), BLAKE3 of the header so far.
+//! Header, little-endian: magic `CLEK`, version (u16), two zero bytes, fingerprint, parameter digest of each CKKS ring, digest
+//! of the key list (the product ring included), number of objects (u32), four zero bytes, bytes of all objects (u64), BLAKE3 of the header so far.
 
 use super::upload::{Assembly, Held};
 use super::{Fingerprint, KeyList, RINGS};
@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// Version of the format.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 const MAGIC: [u8; 4] = *b"CLEK";
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 4 + 2 + 2 + 32 + 2 * 32 + 32 + 4 + 4 + 8 + 32;

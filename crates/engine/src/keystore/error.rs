@@ -1,8 +1,8 @@
 //! Errors and warnings of the key store and of the client's key file.
 
 use super::Fingerprint;
-use crate::EngineError;
 use cipherloom_ckks::CkksError;
+use cipherloom_mpc::MpcError;
 use thiserror::Error;
 
 /// Why keys cannot be stored, or a key file cannot be used.
@@ -83,7 +83,7 @@ pub enum KeyStoreError {
     /// A public key that is not of this session.
     #[error("the {ring} public key has another seed than this session: its uniform part must come from both parties")]
     PublicSeed {
-        /// Ring.
+        /// Ring, or `products`.
         ring: &'static str,
     },
     /// More objects than the plan's key list has.
@@ -100,9 +100,12 @@ pub enum KeyStoreError {
         /// Keys of the list.
         total: usize,
     },
-    /// A key that does not decode.
+    /// A CKKS key that does not decode.
     #[error(transparent)]
     Ckks(#[from] CkksError),
+    /// A product key that does not decode.
+    #[error(transparent)]
+    Products(#[from] MpcError),
     /// A private file or folder that others may read or change.
     #[error("{path} has mode {mode:04o}: {remedy}")]
     Permissions {
@@ -162,26 +165,8 @@ impl KeyStoreError {
                 | Self::Surplus { .. }
                 | Self::Incomplete { .. }
                 | Self::Ckks(_)
+                | Self::Products(MpcError::Length { .. } | MpcError::Malformed { .. })
         )
-    }
-}
-
-impl From<KeyStoreError> for EngineError {
-    fn from(e: KeyStoreError) -> Self {
-        match e {
-            KeyStoreError::Ckks(e) => Self::Ckks(e),
-            KeyStoreError::Entropy(e) => Self::Entropy(e),
-            KeyStoreError::Io { path, detail } => Self::File { path, detail },
-            e if e.is_peer() => Self::Mismatch {
-                what: "evaluation keys",
-                here: "those of the plan".into(),
-                peer: e.to_string(),
-            },
-            e => Self::File {
-                path: "key store".into(),
-                detail: e.to_string(),
-            },
-        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! The name of a client's keys: a hash over everything that they are.
 
+use super::list::product_ring;
 use super::{KeyList, RINGS};
 use crate::handshake::hex;
 use std::fmt;
 use std::str::FromStr;
 
 /// Version of what is hashed.
-pub const FINGERPRINT_VERSION: u32 = 1;
+pub const FINGERPRINT_VERSION: u32 = 2;
 
-/// BLAKE3 over version, both rings, both public keys and all evaluation keys in order. Public: it names keys that hold no
+/// BLAKE3 over version, all rings, all public keys and all evaluation keys in order. Public: it names keys that hold no
 /// secret, and whoever presents another client's gets answers that only that client can decrypt.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
@@ -65,7 +66,7 @@ pub struct FingerprintHasher {
 }
 
 impl FingerprintHasher {
-    /// Begins with version, parameter digests and literals of both rings.
+    /// Begins with version, parameter digests and literals of both CKKS rings, degree and primes of the product ring.
     #[must_use]
     pub fn new(list: &KeyList) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("cipherloom evaluation keys fingerprint");
@@ -84,6 +85,9 @@ impl FingerprintHasher {
                     hasher.update(&b.to_le_bytes());
                 }
             }
+        }
+        for word in product_ring(list.products()) {
+            hasher.update(&word.to_le_bytes());
         }
         Self { hasher, objects: 0 }
     }

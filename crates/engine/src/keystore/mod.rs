@@ -1,4 +1,4 @@
-//! Evaluation keys that a server keeps from one session to the next, and the seed that a client keeps.
+//! Public and evaluation keys that a server keeps from one session to the next, and the seed that a client keeps.
 //!
 //! Keys are named by a [`Fingerprint`] over everything that they are. The server computes it itself, while keys arrive
 //! ([`KeyUpload`]) and again whenever they are read, so a client cannot store keys under another's name and a changed byte is
@@ -26,7 +26,7 @@ pub use client_key::ClientKeyFile;
 pub use error::{KeyStoreError, StoreWarning};
 pub use file_store::FileKeyStore;
 pub use fingerprint::{parse_hex, Fingerprint, FingerprintHasher, NotHex, FINGERPRINT_VERSION};
-pub use list::{KeyKind, KeyList, ListedKey, RINGS};
+pub use list::{KeyKind, KeyList, ListedKey, PRODUCTS, RINGS};
 pub use memory_store::MemoryKeyStore;
 pub use upload::{KeyUpload, StoredKeys};
 

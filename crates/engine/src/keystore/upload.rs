@@ -1,11 +1,12 @@
 //! Keys on their way in: each is checked against the list, decoded, hashed and handed on.
 
 use super::list::at;
-use super::{Fingerprint, FingerprintHasher, KeyKind, KeyList, KeyStoreError, RINGS};
+use super::{Fingerprint, FingerprintHasher, KeyKind, KeyList, KeyStoreError, PRODUCTS, RINGS};
 use crate::handshake::SessionId;
 use crate::keys::{ServerKeys, ServerRing};
 use crate::EngineError;
 use cipherloom_ckks::{EvaluationKey, EvaluationKeys, PublicKey};
+use cipherloom_mpc::rlwe::ProductPublicKey;
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_ring::PublicSeed;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(crate) struct Held {
     pub(crate) list: Arc<KeyList>,
     public: [PublicKey; 2],
     keys: [Arc<EvaluationKeys>; 2],
+    product: ProductPublicKey,
 }
 
 /// A client's keys with the right to use them: while it lives, the store does not evict them. Cloning shares keys and right.
@@ -55,7 +57,13 @@ impl StoredKeys {
         self.held.list.memory_bytes()
     }
 
-    /// The keys for a session; evaluation keys and tables are shared, not copied. Keep `self` while the session runs.
+    /// The public key of the products, for a session.
+    #[must_use]
+    pub fn product_key(&self) -> ProductPublicKey {
+        self.held.product.clone()
+    }
+
+    /// The CKKS keys for a session; evaluation keys and tables are shared, not copied. Keep `self` while the session runs.
     #[must_use]
     pub fn server_keys(&self) -> ServerKeys {
         let ring = |r| ServerRing {
@@ -68,6 +76,32 @@ impl StoredKeys {
     }
 }
 
+/// Seeds that the uniform parts of public keys must have: those of the session in which they are sent.
+pub(crate) struct SessionSeeds {
+    rings: [PublicSeed; 2],
+    products: PublicSeed,
+}
+
+impl SessionSeeds {
+    fn of(session: &SessionId) -> Self {
+        Self {
+            rings: RINGS.map(|r| session.public_seed(r.name())),
+            products: session.public_seed(PRODUCTS),
+        }
+    }
+}
+
+fn check_seed(
+    ring: &'static str,
+    got: &PublicSeed,
+    expected: Option<&PublicSeed>,
+) -> Result<(), KeyStoreError> {
+    match expected {
+        Some(e) if e != got => Err(KeyStoreError::PublicSeed { ring }),
+        _ => Ok(()),
+    }
+}
+
 /// Decodes the objects of a list one by one and hashes them.
 pub(crate) struct Assembly {
     list: Arc<KeyList>,
@@ -76,6 +110,7 @@ pub(crate) struct Assembly {
     hasher: FingerprintHasher,
     public: [Option<PublicKey>; 2],
     keys: [EvaluationKeys; 2],
+    product: Option<ProductPublicKey>,
 }
 
 impl Assembly {
@@ -86,6 +121,7 @@ impl Assembly {
             hasher: FingerprintHasher::new(list),
             public: [None, None],
             keys: RINGS.map(|r| EvaluationKeys::new(list.params(r))),
+            product: None,
             list: Arc::clone(list),
         }
     }
@@ -98,18 +134,14 @@ impl Assembly {
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
-        seeds: Option<&[PublicSeed; 2]>,
+        seeds: Option<&SessionSeeds>,
     ) -> Result<(), KeyStoreError> {
         let done = self.checked(bytes, seeds);
         self.failed |= done.is_err();
         done
     }
 
-    fn checked(
-        &mut self,
-        bytes: &[u8],
-        seeds: Option<&[PublicSeed; 2]>,
-    ) -> Result<(), KeyStoreError> {
+    fn checked(&mut self, bytes: &[u8], seeds: Option<&SessionSeeds>) -> Result<(), KeyStoreError> {
         let (index, total) = (self.next, self.list.keys().len());
         if self.failed {
             return Err(KeyStoreError::Incomplete { have: index, total });
@@ -125,26 +157,28 @@ impl Assembly {
                 expected: listed.bytes,
             });
         }
-        let params = self.list.params(listed.ring);
         match listed.kind {
-            KeyKind::Public => {
-                let key = PublicKey::from_bytes(params, bytes)?;
-                if seeds.is_some_and(|s| s[at(listed.ring)].0 != key.seed().0) {
-                    return Err(KeyStoreError::PublicSeed {
-                        ring: listed.ring.name(),
-                    });
-                }
-                self.public[at(listed.ring)] = Some(key);
+            KeyKind::Public { ring } => {
+                let key = PublicKey::from_bytes(self.list.params(ring), bytes)?;
+                let seed = seeds.map(|s| &s.rings[at(ring)]);
+                check_seed(ring.name(), key.seed(), seed)?;
+                self.public[at(ring)] = Some(key);
             }
-            KeyKind::Evaluation { purpose, max_level } => {
+            KeyKind::Product => {
+                let key = ProductPublicKey::from_bytes(self.list.products(), bytes)?;
+                check_seed(PRODUCTS, key.seed(), seeds.map(|s| &s.products))?;
+                self.product = Some(key);
+            }
+            KeyKind::Evaluation {
+                ring,
+                purpose,
+                max_level,
+            } => {
+                let params = self.list.params(ring);
                 let key = EvaluationKey::from_bytes(params, bytes)?;
                 if key.purpose() != purpose || key.max_level() != max_level {
                     let name = |p: cipherloom_ckks::KeyPurpose, level: usize| {
-                        format!(
-                            "{} {} up to level {level}",
-                            listed.ring.name(),
-                            p.name(params)
-                        )
+                        format!("{} {} up to level {level}", ring.name(), p.name(params))
                     };
                     return Err(KeyStoreError::Key {
                         index,
@@ -153,7 +187,7 @@ impl Assembly {
                         expected: name(purpose, max_level),
                     });
                 }
-                self.keys[at(listed.ring)].insert(key)?;
+                self.keys[at(ring)].insert(key)?;
             }
         }
         self.hasher.update(bytes);
@@ -166,17 +200,18 @@ impl Assembly {
             have: self.next,
             total: self.list.keys().len(),
         };
-        let [Some(projection), Some(scan)] = self.public else {
-            return Err(incomplete);
-        };
         if self.failed || self.next != self.list.keys().len() {
             return Err(incomplete);
         }
+        let ([Some(projection), Some(scan)], Some(product)) = (self.public, self.product) else {
+            return Err(incomplete);
+        };
         Ok(Arc::new(Held {
             fingerprint: self.hasher.finish(),
             list: self.list,
             public: [projection, scan],
             keys: self.keys.map(Arc::new),
+            product,
         }))
     }
 }
@@ -205,7 +240,7 @@ impl Sink for Unkept {
 /// One client's keys arriving. Dropped before [`KeyUpload::finish`], it leaves nothing behind.
 pub struct KeyUpload {
     assembly: Assembly,
-    seeds: [PublicSeed; 2],
+    seeds: SessionSeeds,
     sink: Box<dyn Sink>,
 }
 
@@ -213,7 +248,7 @@ impl KeyUpload {
     pub(crate) fn new(list: &Arc<KeyList>, session: &SessionId, sink: Box<dyn Sink>) -> Self {
         Self {
             assembly: Assembly::new(list),
-            seeds: RINGS.map(|r| session.public_seed(r.name())),
+            seeds: SessionSeeds::of(session),
             sink,
         }
     }

@@ -4,7 +4,7 @@ use super::clock::{median, ThreadClock};
 use super::MeasureOptions;
 use crate::EngineError;
 use cipherloom_mpc::harness::{run_pair_with, share_words};
-use cipherloom_mpc::rlwe::{CrtProducts, ProductKey, RlweParameters};
+use cipherloom_mpc::rlwe::{CrtProducts, ProductKey, ProductPublicKey, RlweParameters};
 use cipherloom_mpc::{
     Bits, CompareFormat, Domain, MpcConfig, MpcError, Party, ProductSource, Session, Shares,
     TwoParty,
@@ -118,11 +118,12 @@ pub(super) fn protocol_costs(
         ..MpcConfig::default()
     };
     let [client, server] = inputs(n)?;
+    let products = Products::new()?;
     let pools = [super::one_thread()?, super::one_thread()?];
     let [client_pool, server_pool] = &pools;
     let (mine, theirs) = run_pair_with(
         config,
-        &products,
+        &|session| products.source(session),
         |p| on(client_pool, || run(p, &client, clock, options, progress)),
         |p| {
             on(server_pool, || {
@@ -160,18 +161,36 @@ fn on<T: Send>(pool: &ThreadPool, f: impl FnOnce() -> T + Send) -> T {
     pool.install(f)
 }
 
-/// Products as the plans make them.
-fn products(session: &mut Session) -> Result<Box<dyn ProductSource>, MpcError> {
-    let params = RlweParameters::crt64()?;
-    if session.is_client() {
-        let seed = SecretSeed::from_os().map_err(|e| MpcError::Ring {
-            op: "product key",
-            detail: e.to_string(),
-        })?;
-        let key = ProductKey::from_seed(&params, &seed)?;
-        return Ok(Box::new(CrtProducts::client(session, params, key)?));
+/// Keys of products as the plans make them.
+struct Products {
+    params: RlweParameters,
+    seed: SecretSeed,
+    public: ProductPublicKey,
+}
+
+impl Products {
+    fn new() -> Result<Self, EngineError> {
+        let params = RlweParameters::crt64()?;
+        let mut prg = super::randomness()?;
+        let (seed, uniform) = (prg.fork_seed(), prg.public_seed());
+        let public = ProductKey::from_seed(&params, &seed)?.public_key(&params, uniform)?;
+        Ok(Self {
+            params,
+            seed,
+            public,
+        })
     }
-    Ok(Box::new(CrtProducts::server(session, params)?))
+
+    /// One party's source; sends nothing.
+    fn source(&self, session: &mut Session) -> Result<Box<dyn ProductSource>, MpcError> {
+        let params = self.params.clone();
+        if session.is_client() {
+            let key = ProductKey::from_seed(&params, &self.seed)?;
+            return Ok(Box::new(CrtProducts::client(session, params, key)?));
+        }
+        let public = self.public.clone();
+        Ok(Box::new(CrtProducts::server(session, params, public)?))
+    }
 }
 
 fn inputs(n: usize) -> Result<[Inputs; 2], EngineError> {

@@ -19,7 +19,7 @@ use cipherloom_net::Channel;
 use crate::cot::{self, Widths};
 use crate::domain::Party;
 use crate::rlwe::crt::{CrtToWord, HalfLift};
-use crate::rlwe::{ClientSums, ProductKey, RlweParameters, ServerSums};
+use crate::rlwe::{ClientSums, ProductKey, ProductPublicKey, RlweParameters, ServerSums};
 use crate::{MpcError, ProductSource, Session};
 
 /// One party's side of slot sums: [`ClientSums`] or [`ServerSums`].
@@ -69,36 +69,39 @@ pub struct CrtProducts<S: SlotSums> {
 }
 
 impl CrtProducts<ClientSums> {
-    /// The client's side: publishes the key to the server and draws fresh session randomness. Talks to
-    /// [`CrtProducts::server`].
+    /// The client's side. The key may be that of earlier sessions; the randomness of uploads is drawn here, fresh for this
+    /// session. Sends nothing. Talks to [`CrtProducts::server`].
     ///
     /// # Errors
-    /// As [`CrtProducts::new`]; transport errors.
+    /// As [`CrtProducts::new`].
     pub fn client(
         session: &mut Session,
         params: RlweParameters,
         key: ProductKey,
     ) -> Result<Self, MpcError> {
         let seed = crate::rlwe::fork_seed(session);
-        let mut sums = ClientSums::new(params, key, seed);
-        sums.setup(session.channel())?;
-        Self::new(sums)
+        Self::new(ClientSums::new(params, key, seed))
     }
 }
 
 impl CrtProducts<ServerSums> {
-    /// The server's side: receives the client's key.
+    /// The server's side, with the client's public key. The randomness of zeros and masks is drawn here, fresh for this
+    /// session. Sends nothing.
     ///
     /// # Errors
-    /// As [`CrtProducts::new`]; transport errors.
-    pub fn server(session: &mut Session, params: RlweParameters) -> Result<Self, MpcError> {
+    /// As [`CrtProducts::new`].
+    pub fn server(
+        session: &mut Session,
+        params: RlweParameters,
+        key: ProductPublicKey,
+    ) -> Result<Self, MpcError> {
         let seed = crate::rlwe::fork_seed(session);
-        Self::new(ServerSums::setup(params, session.channel(), seed)?)
+        Self::new(ServerSums::new(params, key, seed))
     }
 }
 
 impl<S: SlotSums> CrtProducts<S> {
-    /// Wraps one party's slot sums after their set-up.
+    /// Wraps one party's slot sums.
     ///
     /// # Errors
     /// `Format` when the plaintext primes multiply to `2^130` or less.

@@ -5,7 +5,7 @@ use super::cipher::{encrypt, operand, weighted_sum, Uploaded};
 use super::scaling::PlainModulus;
 use super::*;
 use crate::export::{export, weakened, ExportKey, PreparedExport, ReceivedExport};
-use cipherloom_ring::{Basis, Coeff, Ntt, Poly, SecretPrg, SecretSeed};
+use cipherloom_ring::{Basis, Coeff, Ntt, Poly, PublicSeed, SecretPrg, SecretSeed};
 use num_bigint::BigInt;
 use rand::{RngExt, SeedableRng};
 use std::f64::consts::PI;
@@ -383,15 +383,15 @@ fn the_failure_bound_predicts_how_many_coefficients_are_read_wrong() {
     let v: [Vec<u64>; 4] = std::array::from_fn(|_| (0..n).map(|_| r.random()).collect());
     let (mut a, mut b) =
         cipherloom_net::Channel::memory_pair(cipherloom_net::ChannelConfig::default()).unwrap();
+    let key = ProductKey::from_seed(&params, &SecretSeed::from_bytes([1; 32])).unwrap();
+    let public = key.public_key(&params, PublicSeed([4; 32])).unwrap();
     let (x, y) = std::thread::scope(|s| {
         let client = s.spawn(|| {
-            let key = ProductKey::from_seed(&params, &SecretSeed::from_bytes([1; 32])).unwrap();
             let mut c = ClientSums::new(params.clone(), key, SecretSeed::from_bytes([2; 32]));
-            c.setup(&mut a).unwrap();
             c.sums(&mut a, &[&v[0], &v[1]]).unwrap()
         });
         let seed = SecretSeed::from_bytes([3; 32]);
-        let mut c = ServerSums::setup(params.clone(), &mut b, seed).unwrap();
+        let mut c = ServerSums::new(params.clone(), public, seed);
         let y = c.sums(&mut b, &[&v[2], &v[3]]).unwrap();
         (client.join().unwrap(), y)
     });

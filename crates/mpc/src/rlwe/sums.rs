@@ -4,6 +4,11 @@
 //! additive shares of `sum_k x_k w_k` modulo each `t_i`, element by element; words are reduced modulo `t_i` first.
 //! One upload flight, one answer flight; sizes are [`RlweParameters::sum_bytes`], functions of `n` and `m` only. A last
 //! slot vector that is not full is padded with zeros.
+//!
+//! The keys outlive a session, the randomness does not. Uploads draw seed and error, exports draw zeros and masks, from
+//! a seed that each party takes fresh for the session from its own generator, at a counter that only grows; neither
+//! [`ProductKey`] nor [`ProductPublicKey`] holds any of it, and no side is `Clone`. So two sessions with one key never
+//! encrypt or mask with the same randomness, whatever they compute.
 
 use cipherloom_net::{Channel, FrameKind};
 use cipherloom_ring::SecretSeed;
@@ -19,7 +24,6 @@ pub const CHUNKS_A_MESSAGE: usize = 4;
 
 const UPLOAD_LABEL: &str = "rlwe product upload";
 const EXPORT_LABEL: &str = "rlwe product export";
-const SETUP_LABEL: &str = "rlwe product setup";
 
 fn check_terms(terms: &[&[u64]]) -> Result<usize, MpcError> {
     let n = terms.first().map_or(0, |t| t.len());
@@ -85,15 +89,6 @@ impl ClientSums {
     #[must_use]
     pub fn params(&self) -> &RlweParameters {
         &self.params
-    }
-
-    /// Set-up: answers the server's nonce with the public key.
-    ///
-    /// # Errors
-    /// Transport errors.
-    pub fn setup(&mut self, channel: &mut Channel) -> Result<(), MpcError> {
-        let mut prg = self.session.derive(SETUP_LABEL, 0);
-        self.key.publish(&self.params, channel, &mut prg)
     }
 
     /// The client's shares of `sum_k x_k w_k`, one vector for each plaintext prime, reduced.
@@ -170,7 +165,8 @@ pub struct ServerSums {
 }
 
 impl ServerSums {
-    /// With a stored public key. `session` is fresh randomness of this session (R6).
+    /// With the client's public key, from this session or an earlier one. `session` is fresh randomness of this session;
+    /// the same one must never be used twice (R6).
     #[must_use]
     pub fn new(params: RlweParameters, key: ProductPublicKey, session: SecretSeed) -> Self {
         Self {
@@ -180,20 +176,6 @@ impl ServerSums {
             counter: 0,
             prepared: vec![],
         }
-    }
-
-    /// Set-up: receives the client's public key.
-    ///
-    /// # Errors
-    /// Transport errors, `Malformed`.
-    pub fn setup(
-        params: RlweParameters,
-        channel: &mut Channel,
-        session: SecretSeed,
-    ) -> Result<Self, MpcError> {
-        let mut prg = session.derive(SETUP_LABEL, 0);
-        let key = ProductPublicKey::receive(&params, channel, &mut prg)?;
-        Ok(Self::new(params, key, session))
     }
 
     /// The parameters.

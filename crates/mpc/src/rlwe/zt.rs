@@ -16,7 +16,7 @@ use cipherloom_spec::FracBits;
 use crate::domain::Party;
 use crate::rlwe::crt::CrtToWord;
 use crate::rlwe::crt_products::{resolve_wrap, SlotSums};
-use crate::rlwe::{cot_mod, ClientSums, ProductKey, RlweParameters, ServerSums};
+use crate::rlwe::{cot_mod, ClientSums, ProductKey, ProductPublicKey, RlweParameters, ServerSums};
 use crate::{MpcError, Session, Shares};
 
 /// Largest `|word|` that [`ZtProducts::lift_in`] accepts.
@@ -71,35 +71,39 @@ pub struct ZtProducts<S: SlotSums> {
 }
 
 impl ZtProducts<ClientSums> {
-    /// The client's side: publishes the key and draws fresh session randomness. Talks to [`ZtProducts::server`].
+    /// The client's side. The key may be that of earlier sessions; the randomness of uploads is drawn here, fresh for this
+    /// session. Sends nothing. Talks to [`ZtProducts::server`].
     ///
     /// # Errors
-    /// As [`ZtProducts::new`]; transport errors.
+    /// As [`ZtProducts::new`].
     pub fn client(
         session: &mut Session,
         params: RlweParameters,
         key: ProductKey,
     ) -> Result<Self, MpcError> {
         let seed = crate::rlwe::fork_seed(session);
-        let mut sums = ClientSums::new(params, key, seed);
-        sums.setup(session.channel())?;
-        Self::new(sums)
+        Self::new(ClientSums::new(params, key, seed))
     }
 }
 
 impl ZtProducts<ServerSums> {
-    /// The server's side: receives the client's key.
+    /// The server's side, with the client's public key. The randomness of zeros and masks is drawn here, fresh for this
+    /// session. Sends nothing.
     ///
     /// # Errors
-    /// As [`ZtProducts::new`]; transport errors.
-    pub fn server(session: &mut Session, params: RlweParameters) -> Result<Self, MpcError> {
+    /// As [`ZtProducts::new`].
+    pub fn server(
+        session: &mut Session,
+        params: RlweParameters,
+        key: ProductPublicKey,
+    ) -> Result<Self, MpcError> {
         let seed = crate::rlwe::fork_seed(session);
-        Self::new(ServerSums::setup(params, session.channel(), seed)?)
+        Self::new(ServerSums::new(params, key, seed))
     }
 }
 
 impl<S: SlotSums> ZtProducts<S> {
-    /// Wraps one party's slot sums after their set-up.
+    /// Wraps one party's slot sums.
     ///
     /// # Errors
     /// `Format` unless the parameters have exactly one plaintext prime.

@@ -15,7 +15,7 @@ use cipherloom_net::{Channel, ChannelConfig, MessageRecord, TrafficSnapshot};
 use cipherloom_nonlinear::PoolShape;
 use cipherloom_plan::describe::boundary;
 use cipherloom_plan::describe::ledger::{Ledger, MpcShape, ProductShape, RlweShape, Side};
-use cipherloom_ring::SecretSeed;
+use cipherloom_ring::{PublicSeed, SecretSeed};
 use cipherloom_spec::approx::Stack;
 use cipherloom_spec::cost::{MpcCounts, Traffic};
 use cipherloom_spec::FracBits;
@@ -86,13 +86,20 @@ fn party(
     let mut channel = channel;
     channel.record_schedule();
     let mut session = Session::open(channel, party, b"ledger", config).unwrap();
-    let products: Box<dyn ProductSource> = match (params, party) {
-        (None, _) => Box::new(CotProducts),
-        (Some(p), Party::Client) => {
+    let products: Box<dyn ProductSource> = match params {
+        None => Box::new(CotProducts),
+        Some(p) => {
             let key = ProductKey::from_seed(p, &SecretSeed::from_bytes([5; 32])).unwrap();
-            Box::new(CrtProducts::client(&mut session, p.clone(), key).unwrap())
+            let public = key.public_key(p, PublicSeed([6; 32])).unwrap();
+            match party {
+                Party::Client => {
+                    Box::new(CrtProducts::client(&mut session, p.clone(), key).unwrap())
+                }
+                Party::Server => {
+                    Box::new(CrtProducts::server(&mut session, p.clone(), public).unwrap())
+                }
+            }
         }
-        (Some(p), Party::Server) => Box::new(CrtProducts::server(&mut session, p.clone()).unwrap()),
     };
     let mut p = TwoParty::new(session, products);
     let opening = p.counts();
@@ -152,7 +159,6 @@ fn compare(config: MpcConfig, literal: Option<RlweLiteral>, steps: &[Step]) -> L
     let mut l = Ledger::new(shape, products);
     l.record_schedule();
     l.open_session();
-    l.open_products();
     assert_eq!(client.opening, l.total().1);
     for (i, s) in steps.iter().enumerate() {
         let stage = stage_of(i, steps.len());

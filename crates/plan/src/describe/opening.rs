@@ -1,7 +1,7 @@
 //! The messages of a session's opening and of the client's input.
 
 use super::boundary::{evaluation_key_bytes, public_key_bytes};
-use super::ledger::{Ledger, Side};
+use super::ledger::{Ledger, ProductShape, Side};
 use crate::document::KeyRequest;
 use cipherloom_spec::CkksChain;
 
@@ -26,6 +26,15 @@ pub fn keys(l: &mut Ledger, chain: &CkksChain, request: &KeyRequest) {
     for level in request.levels() {
         l.message(Side::Client, evaluation_key_bytes(chain, level));
     }
+}
+
+/// The public key of the products; none for products from OTs.
+pub fn product_key(l: &mut Ledger) {
+    let bytes = match l.product_shape() {
+        ProductShape::Rlwe(r) => r.public_key_bytes(),
+        ProductShape::Cot => return,
+    };
+    l.message(Side::Client, bytes);
 }
 
 /// The server's share of `n` input words.

@@ -4,7 +4,7 @@ use super::ledger::{packed, Ledger, ProductShape, RlweShape, Side};
 use cipherloom_spec::cost::MpcCounts;
 use cipherloom_spec::formats::CompareFormat;
 
-/// Mirrors `mpc::session::NONCE_BYTES`, and the nonces of `mpc::rlwe::keys`.
+/// Mirrors `mpc::session::NONCE_BYTES`.
 pub const NONCE_BYTES: u64 = 32;
 /// Base OTs of one direction and bytes of both their messages. Mirrors `mpc::base_ot`.
 pub const BASE_OT_BYTES: u64 = 32 + 128 * 64;
@@ -65,10 +65,10 @@ impl RlweShape {
     pub fn answer_bytes(&self) -> u64 {
         2 * self.poly(&mut self.export_bits.iter())
     }
-    /// Bytes of the public key. Mirrors `ProductPublicKey::message_bytes`.
+    /// Bytes of the public key. Mirrors `ProductPublicKey::encoded_bytes`.
     #[must_use]
     pub fn public_key_bytes(&self) -> u64 {
-        NONCE_BYTES + self.poly(&mut self.export_bits.iter())
+        RLWE_SEED_BYTES + self.poly(&mut self.export_bits.iter())
     }
     /// Slot vectors that `n` elements fill.
     #[must_use]
@@ -87,15 +87,6 @@ impl Ledger {
     pub fn open_session(&mut self) {
         for payload in [NONCE_BYTES, BASE_OT_BYTES, PPRF_BYTES] {
             self.exchange(payload, payload);
-        }
-    }
-
-    /// Set-up of the source of products: the server's nonce and the client's public key; nothing for products from OTs.
-    pub fn open_products(&mut self) {
-        if let ProductShape::Rlwe(r) = self.product_shape() {
-            let key = r.public_key_bytes();
-            self.message(Side::Server, NONCE_BYTES);
-            self.message(Side::Client, key);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Stored files that were changed, cut, renamed, or are of another release or plan.
 
 use super::*;
+use crate::keys::{accept_keys, Accepted};
 use crate::keystore::entry::HEADER_BYTES;
+use cipherloom_net::{Channel, ChannelConfig, FrameKind};
 use std::path::PathBuf;
 
 struct Stored {
@@ -77,7 +79,7 @@ fn a_flipped_bit_anywhere_is_seen() {
         for w in [s.refused_while_open(&b), s.refused_when_opened(&b)] {
             let version = (4..6).contains(&place);
             assert!(
-                matches!(&w, StoreWarning::Version { known: 1, .. } if version)
+                matches!(&w, StoreWarning::Version { known: 2, .. } if version)
                     || matches!(&w, StoreWarning::Corrupt { .. } if !version),
                 "byte {place}: {w}"
             );
@@ -151,6 +153,50 @@ fn keys_under_another_name_are_not_served() {
         "{l:?}"
     );
     assert!(l.keys.is_none() && !path.exists());
+}
+
+/// The set-up of a session whose client offers `name`: it sends its keys when the server asks for them.
+fn accepted(store: &dyn KeyStore, toy: &Toy, name: &Fingerprint) -> Accepted {
+    let (mut a, mut b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
+    std::thread::scope(|s| {
+        let client = s.spawn(move || {
+            a.send(FrameKind::Setup, &name.0).unwrap();
+            let send = a.recv(FrameKind::Setup, 1).unwrap() == [0];
+            for o in toy.objects.iter().filter(|_| send) {
+                a.send(FrameKind::Setup, o).unwrap();
+            }
+            send
+        });
+        let accepted = accept_keys(&mut b, &toy.list, &toy.session, store).unwrap();
+        assert_eq!(client.join().unwrap(), !accepted.reused);
+        accepted
+    })
+}
+
+#[test]
+fn what_the_store_finds_on_the_way_is_handed_on_and_the_keys_are_sent_again() {
+    let s = stored();
+    let name = s.toy.fingerprint();
+    let mut bytes = s.bytes.clone();
+    // In the product key, the last object.
+    bytes[s.bytes.len() - 9] ^= 1;
+    let store = open(s.dir.path(), 1 << 30, 4);
+    std::fs::write(&s.path, bytes).unwrap();
+    let first = accepted(&store, &s.toy, &name);
+    assert!(
+        matches!(&first.warning, Some(StoreWarning::Corrupt { fingerprint, .. }) if *fingerprint == name),
+        "{first:?}"
+    );
+    s.toy.check(&first.keys);
+    drop(first);
+    let second = accepted(&store, &s.toy, &name);
+    assert!(second.reused && second.warning.is_none());
+    s.toy.check(&second.keys);
+    // A name that no entry has is no fault of the store.
+    let mut unknown = name;
+    unknown.0[0] ^= 1;
+    let third = accepted(&store, &s.toy, &unknown);
+    assert!(!third.reused && third.warning.is_none());
 }
 
 #[test]

@@ -7,8 +7,9 @@ mod uploads;
 
 use super::*;
 use cipherloom_ckks::{CkksParameters, KeyGenerator};
+use cipherloom_mpc::rlwe::{ProductKey, RlweParameters};
 use cipherloom_plan::{KeyRequest, KeyUse, Ring};
-use cipherloom_ring::SecretSeed;
+use cipherloom_ring::{PublicSeed, SecretSeed};
 use cipherloom_spec::CkksLiteral;
 use std::path::Path;
 
@@ -36,7 +37,7 @@ fn request(
     }
 }
 
-/// Two toy rings, seven objects.
+/// Two toy rings and the real product ring, eight objects.
 fn toy_list(last_level: usize) -> Arc<KeyList> {
     KeyList::insecure(
         [
@@ -47,7 +48,16 @@ fn toy_list(last_level: usize) -> Arc<KeyList> {
             &request(Ring::Projection, None, Some(2), &[(1, 3), (5, 2)]),
             &request(Ring::Scan, Some(4), None, &[(2, last_level)]),
         ],
+        RlweParameters::crt64().unwrap(),
     )
+}
+
+/// The encoded product key of a client.
+fn product_key(list: &KeyList, tag: u8, uniform: PublicSeed) -> Vec<u8> {
+    let seed = SecretSeed::from_bytes([tag; 32]).derive_seed(PRODUCTS, 0);
+    let key = ProductKey::from_seed(list.products(), &seed).unwrap();
+    let public = key.public_key(list.products(), uniform).unwrap();
+    public.to_bytes()
 }
 
 /// One client's keys as sent in one session.
@@ -65,24 +75,35 @@ impl Toy {
     fn with(tag: u8, list: Arc<KeyList>) -> Self {
         let session = SessionId([tag ^ 0x55; 32]);
         let mut objects = Vec::new();
+        let client = SecretSeed::from_bytes([tag; 32]);
         for ring in RINGS {
             let params = list.params(ring);
-            let seed = SecretSeed::from_bytes([tag; 32]).derive_seed(ring.name(), 0);
+            let seed = client.derive_seed(ring.name(), 0);
             let generator = KeyGenerator::new(params, seed);
             let secret = generator.secret_key().unwrap();
-            for k in list.keys().iter().filter(|k| k.ring == ring) {
-                objects.push(match k.kind {
-                    KeyKind::Public => generator
-                        .public_key(&secret, session.public_seed(ring.name()))
-                        .unwrap()
-                        .to_bytes(),
-                    KeyKind::Evaluation { purpose, max_level } => generator
-                        .evaluation_key(&secret, purpose, max_level)
-                        .unwrap()
-                        .to_bytes(),
-                });
+            for k in list.keys() {
+                match k.kind {
+                    KeyKind::Public { ring: r } if r == ring => objects.push(
+                        generator
+                            .public_key(&secret, session.public_seed(ring.name()))
+                            .unwrap()
+                            .to_bytes(),
+                    ),
+                    KeyKind::Evaluation {
+                        ring: r,
+                        purpose,
+                        max_level,
+                    } if r == ring => objects.push(
+                        generator
+                            .evaluation_key(&secret, purpose, max_level)
+                            .unwrap()
+                            .to_bytes(),
+                    ),
+                    _ => {}
+                }
             }
         }
+        objects.push(product_key(&list, tag, session.public_seed(PRODUCTS)));
         Self {
             list,
             session,
@@ -133,17 +154,18 @@ impl Toy {
         let k = keys.server_keys();
         let mut objects = self.objects.iter();
         for (ring, name) in [(&k.projection, Ring::Projection), (&k.scan, Ring::Scan)] {
-            for listed in self.list.keys().iter().filter(|l| l.ring == name) {
-                let sent = objects.next().unwrap();
+            for listed in self.list.keys() {
                 let held = match listed.kind {
-                    KeyKind::Public => ring.public.to_bytes(),
-                    KeyKind::Evaluation { purpose, .. } => {
-                        ring.keys.key(purpose).unwrap().to_bytes()
-                    }
+                    KeyKind::Public { ring: r } if r == name => ring.public.to_bytes(),
+                    KeyKind::Evaluation {
+                        ring: r, purpose, ..
+                    } if r == name => ring.keys.key(purpose).unwrap().to_bytes(),
+                    _ => continue,
                 };
-                assert_eq!(&held, sent);
+                assert_eq!(&held, objects.next().unwrap());
             }
         }
+        assert_eq!(&keys.product_key().to_bytes(), objects.next().unwrap());
         assert_eq!(k.projection.keys.len() + k.scan.keys.len(), 5);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use cipherloom_ckks::CkksError;
+use cipherloom_mpc::MpcError;
 use cipherloom_net::{Channel, ChannelConfig, FrameKind};
 use cipherloom_plan::{ModelShape, Plan, Request};
 use cipherloom_spec::approx::Stack;
@@ -44,7 +45,12 @@ fn keys_come_back_as_they_were_sent_in_the_same_run_and_the_next() {
         .iter()
         .map(|r| 16 * (toy.list.params(*r).n() * toy.list.params(*r).chain().q().len()) as u64)
         .sum();
-    assert_eq!(held.memory_bytes() + publics, toy.list.memory_bytes());
+    // Two polynomials over three primes.
+    let product = 2 * 3 * 8192 * 8;
+    assert_eq!(
+        held.memory_bytes() + publics + product,
+        toy.list.memory_bytes()
+    );
 }
 
 /// The hash written out by hand: what a second implementation would compute.
@@ -52,7 +58,7 @@ fn keys_come_back_as_they_were_sent_in_the_same_run_and_the_next() {
 fn the_fingerprint_is_the_documented_hash() {
     let toy = Toy::new(3);
     let mut h = blake3::Hasher::new_derive_key("cipherloom evaluation keys fingerprint");
-    h.update(&1u32.to_le_bytes());
+    h.update(&2u32.to_le_bytes());
     for (ring, log_n, q, p) in [
         (
             Ring::Projection,
@@ -78,17 +84,30 @@ fn the_fingerprint_is_the_documented_hash() {
             });
         }
     }
+    // Degree, primes of the public key and of the secret, then these: 39, 38, 38 and 45 bits.
+    let product = [8192, 3, 4].into_iter().chain(PRODUCT_PRIMES);
+    for word in product {
+        h.update(&word.to_le_bytes());
+    }
     for o in &toy.objects {
         h.update(&(o.len() as u64).to_le_bytes());
         h.update(o);
     }
-    h.update(&7u64.to_le_bytes());
+    h.update(&8u64.to_le_bytes());
     assert_eq!(toy.fingerprint().0, *h.finalize().as_bytes());
     let text = toy.fingerprint().to_string();
     assert_eq!(text.parse(), Ok(toy.fingerprint()));
     assert_eq!(text.to_uppercase().parse::<Fingerprint>(), Err(NotHex));
     assert_eq!(text[1..].parse::<Fingerprint>(), Err(NotHex));
 }
+
+/// The largest primes below a power of two that are 1 modulo 2^14, each once.
+const PRODUCT_PRIMES: [u64; 4] = [
+    549_755_731_969,
+    274_877_562_881,
+    274_877_202_433,
+    35_184_371_613_697,
+];
 
 #[test]
 fn the_stored_format_is_frozen() {
@@ -102,7 +121,7 @@ fn the_stored_format_is_frozen() {
 }
 
 /// Any change of the file must raise the entry's version.
-const GOLDEN: (usize, &str) = (330_626, "2b3427b646882e68");
+const GOLDEN: (usize, &str) = (448_418, "c2bd5863e385ecad");
 
 /// A key that differs in a residue is another key: it cannot take the place of the first one.
 #[test]
@@ -110,7 +129,7 @@ fn changed_keys_have_another_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), 1 << 30, 4);
     let mut names = vec![Toy::new(1).fingerprint(), Toy::new(2).fingerprint()];
-    for object in 0..7 {
+    for object in 0..8 {
         let mut toy = Toy::new(1);
         // A low bit of a residue: it still decodes (a residue of q - 1 would not, and has no such bit set to flip here).
         let at = toy.objects[object].len() - 7;
@@ -144,7 +163,7 @@ fn whatever_is_not_the_planned_key_is_refused_and_leaves_nothing() {
                 );
                 assert!(matches!(
                     upload.finish(),
-                    Err(KeyStoreError::Incomplete { total: 7, .. })
+                    Err(KeyStoreError::Incomplete { total: 8, .. })
                 ));
                 return e;
             }
@@ -165,7 +184,7 @@ fn whatever_is_not_the_planned_key_is_refused_and_leaves_nothing() {
             refused(&with(2, wrong), &toy.session),
             KeyStoreError::Length {
                 index: 2,
-                total: 7,
+                total: 8,
                 ..
             }
         ));
@@ -192,15 +211,36 @@ fn whatever_is_not_the_planned_key_is_refused_and_leaves_nothing() {
     garbage.iter_mut().skip(60).for_each(|b| *b = 0xff);
     let e = refused(&with(5, garbage), &toy.session);
     assert!(matches!(e, KeyStoreError::Ckks(CkksError::Ring(_))), "{e}");
+    // A product key: of another session, with residues above the primes, of another length.
+    let e = refused(
+        &with(7, product_key(&toy.list, 1, PublicSeed([9; 32]))),
+        &toy.session,
+    );
+    assert!(
+        matches!(e, KeyStoreError::PublicSeed { ring: "products" }) && e.is_peer(),
+        "{e}"
+    );
+    let mut garbage = toy.objects[7].clone();
+    garbage.iter_mut().skip(32).for_each(|b| *b = 0xff);
+    let e = refused(&with(7, garbage), &toy.session);
+    assert!(
+        matches!(e, KeyStoreError::Products(MpcError::Malformed { .. })) && e.is_peer(),
+        "{e}"
+    );
+    let e = refused(&with(7, toy.objects[7][1..].to_vec()), &toy.session);
+    assert!(
+        matches!(e, KeyStoreError::Length { index: 7, expected, .. } if expected == 32 + 8192 * 115 / 8),
+        "{e}"
+    );
     assert!(matches!(
-        refused(&toy.objects[..6], &toy.session),
-        KeyStoreError::Incomplete { have: 6, total: 7 }
+        refused(&toy.objects[..7], &toy.session),
+        KeyStoreError::Incomplete { have: 7, total: 8 }
     ));
     let mut more = toy.objects.clone();
-    more.push(more[6].clone());
+    more.push(more[7].clone());
     assert!(matches!(
         refused(&more, &toy.session),
-        KeyStoreError::Surplus { total: 7 }
+        KeyStoreError::Surplus { total: 8 }
     ));
     assert_eq!(store.usage(), StoreUsage::default());
     assert!(files(dir.path(), ".tmp").is_empty());
@@ -245,16 +285,24 @@ fn a_plans_list_is_what_its_keys_are() {
         let levels: Vec<usize> = list
             .keys()
             .iter()
-            .filter(|k| k.ring == ring)
+            .filter(|k| k.kind.ring() == Some(ring))
             .filter_map(|k| match k.kind {
-                KeyKind::Public => None,
                 KeyKind::Evaluation { max_level, .. } => Some(max_level),
+                _ => None,
             })
             .collect();
         assert_eq!(levels, of.keys(ring).levels());
     }
     assert!(list.memory_bytes() >= of.document().server_memory.keys);
-    assert!(list.total_bytes() < of.document().setup_bytes);
+    // Hellos both ways, fingerprint, answer, and every object in a message of its own.
+    let messages: u64 = list
+        .keys()
+        .iter()
+        .map(|k| k.bytes as u64)
+        .chain([74, 74, 32, 1])
+        .map(cipherloom_net::message_bytes)
+        .sum();
+    assert_eq!(messages, of.document().setup_bytes);
     let toy = Toy::with(5, Arc::clone(&list));
     let (mut a, mut b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
     let keys = std::thread::scope(|s| {
@@ -269,7 +317,9 @@ fn a_plans_list_is_what_its_keys_are() {
     assert_eq!(keys.fingerprint(), toy.fingerprint());
     let k = keys.server_keys();
     let held = k.projection.keys.len() + k.scan.keys.len();
-    assert_eq!(held + 2, list.keys().len());
+    // Three public keys beside them, that of the products last.
+    assert_eq!(held + 3, list.keys().len());
+    assert_eq!(list.keys().last().unwrap().kind, KeyKind::Product);
     // Another length has other keys.
     assert_ne!(KeyList::of(&plan(32)).unwrap().digest(), list.digest());
 }

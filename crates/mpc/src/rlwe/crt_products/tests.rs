@@ -1,8 +1,8 @@
 use super::*;
-use crate::rlwe::ProductKey;
+use crate::rlwe::{ProductKey, ProductPublicKey};
 use crate::MpcConfig;
 use cipherloom_net::{ChannelConfig, FrameKind};
-use cipherloom_ring::SecretSeed;
+use cipherloom_ring::{PublicSeed, SecretSeed};
 use rand::{RngExt, SeedableRng};
 use std::time::Instant;
 
@@ -26,6 +26,10 @@ pub(crate) fn run<A: Send, B: Send>(
 
 pub(crate) fn key(params: &RlweParameters) -> ProductKey {
     ProductKey::from_seed(params, &SecretSeed::from_bytes([1; 32])).unwrap()
+}
+
+pub(crate) fn public(params: &RlweParameters) -> ProductPublicKey {
+    key(params).public_key(params, PublicSeed([2; 32])).unwrap()
 }
 
 fn operands(n: usize, seed: u64) -> [Vec<u64>; 4] {
@@ -63,7 +67,7 @@ fn products_squares_and_known_products_are_exact_modulo_two_to_the_64() {
             ]
         },
         |s| {
-            let mut p = CrtProducts::server(s, params.clone()).unwrap();
+            let mut p = CrtProducts::server(s, params.clone(), public(&params)).unwrap();
             p.sums_mut().prepare(5).unwrap();
             [
                 p.product(s, &x1, &y1).unwrap(),
@@ -93,7 +97,7 @@ fn no_elements_need_no_message() {
             p.square(s, &[3]).unwrap()[0]
         },
         |s| {
-            let mut p = CrtProducts::server(s, params.clone()).unwrap();
+            let mut p = CrtProducts::server(s, params.clone(), public(&params)).unwrap();
             assert_eq!(p.product(s, &[], &[]).unwrap(), []);
             p.square(s, &[4]).unwrap()[0]
         },
@@ -109,8 +113,6 @@ fn traffic_equals_the_formula_and_takes_one_flight_each_way_before_the_ot() {
     let (a, ()) = run(
         |s| {
             let mut p = CrtProducts::client(s, params.clone(), key(&params)).unwrap();
-            // The first upload continues the flight of the set-up.
-            p.sums_mut().sums(s.channel(), &[&x, &x]).unwrap();
             let before = s.channel().snapshot();
             p.sums_mut().sums(s.channel(), &[&x, &x]).unwrap();
             let sums = s.channel().snapshot();
@@ -122,8 +124,7 @@ fn traffic_equals_the_formula_and_takes_one_flight_each_way_before_the_ot() {
             })
         },
         |s| {
-            let mut p = CrtProducts::server(s, params.clone()).unwrap();
-            p.sums_mut().sums(s.channel(), &[&x, &x]).unwrap();
+            let mut p = CrtProducts::server(s, params.clone(), public(&params)).unwrap();
             p.sums_mut().sums(s.channel(), &[&x, &x]).unwrap();
             p.square(s, &x).unwrap();
         },
@@ -163,7 +164,7 @@ fn wrong_sides_and_lengths_are_refused_before_anything_is_sent() {
             assert_eq!(before, s.channel().snapshot());
         },
         |s| {
-            CrtProducts::server(s, params.clone()).unwrap();
+            CrtProducts::server(s, params.clone(), public(&params)).unwrap();
         },
     );
     let one = RlweParameters::zt47().unwrap();
@@ -187,10 +188,46 @@ fn malformed_uploads_are_typed_errors() {
                 .unwrap();
         },
         |s| {
-            let mut p = CrtProducts::server(s, params.clone()).unwrap();
+            let mut p = CrtProducts::server(s, params.clone(), public(&params)).unwrap();
             assert!(matches!(p.square(s, &[1]), Err(MpcError::Malformed { .. })));
         },
     );
+}
+
+/// A key lives over many sessions; the randomness of what is encrypted under it must not.
+#[test]
+fn sessions_with_one_key_upload_the_same_words_under_other_randomness() {
+    let params = RlweParameters::crt64().unwrap();
+    let one = params.upload_ciphertext_bytes();
+    let words = [5u64; 9];
+    // Three plaintext primes, one vector of words: three ciphertexts.
+    let uploads = |make: &(dyn Fn(&mut Session) -> CrtProducts<ClientSums> + Sync)| {
+        let ((), bytes) = run(
+            |s| {
+                // The peer reads the upload and leaves.
+                assert!(matches!(make(s).square(s, &words), Err(MpcError::Net(_))));
+            },
+            |s| s.channel().recv(FrameKind::Ciphertext, 3 * one).unwrap(),
+        );
+        bytes
+    };
+    let fresh = |s: &mut Session| CrtProducts::client(s, params.clone(), key(&params)).unwrap();
+    let (first, second) = (uploads(&fresh), uploads(&fresh));
+    let both: Vec<&[u8]> = first.chunks(one).chain(second.chunks(one)).collect();
+    for (i, a) in both.iter().enumerate() {
+        for b in &both[..i] {
+            // Neither the seed of the uniform part nor the rest; and no part of it by more than chance.
+            assert_ne!(a[..32], b[..32]);
+            let equal = a.iter().zip(*b).filter(|(x, y)| x == y).count();
+            assert!(equal < one / 100, "{equal} of {one} bytes");
+        }
+    }
+    // The test sees a repetition: the same session randomness gives the same upload.
+    let repeated = |_: &mut Session| {
+        let seed = SecretSeed::from_bytes([6; 32]);
+        CrtProducts::new(ClientSums::new(params.clone(), key(&params), seed)).unwrap()
+    };
+    assert!(uploads(&repeated) == uploads(&repeated));
 }
 
 #[test]
@@ -203,7 +240,7 @@ fn a_two_party_evaluator_runs_on_these_products() {
         Ok(if s.is_client() {
             Box::new(CrtProducts::client(s, params.clone(), key(&params))?)
         } else {
-            Box::new(CrtProducts::server(s, params.clone())?)
+            Box::new(CrtProducts::server(s, params.clone(), public(&params))?)
         })
     };
     let frac = FracBits(19);
@@ -248,7 +285,7 @@ fn throughput_of_full_products() {
             [cross, t.elapsed().as_secs_f64()]
         },
         |s| {
-            let mut p = CrtProducts::server(s, params.clone()).unwrap();
+            let mut p = CrtProducts::server(s, params.clone(), public(&params)).unwrap();
             p.sums_mut().sums(s.channel(), &[&y1, &x1]).unwrap();
             p.product(s, &x1, &y1).unwrap();
         },

@@ -1,5 +1,5 @@
 use super::*;
-use crate::rlwe::crt_products::tests::{key, rng, run};
+use crate::rlwe::crt_products::tests::{key, public, rng, run};
 use rand::RngExt;
 
 /// Words of both parties for given integers.
@@ -67,7 +67,7 @@ fn lifts_products_and_sums_are_exact_within_the_declared_range() {
             program(&mut p, s, &x0, &y0)
         },
         |s| {
-            let mut p = ZtProducts::server(s, params.clone()).unwrap();
+            let mut p = ZtProducts::server(s, params.clone(), public(&params)).unwrap();
             program(&mut p, s, &x1, &y1)
         },
     );
@@ -127,7 +127,7 @@ fn the_lift_in_is_exact_at_the_ends_of_its_range() {
             )
         },
         |s| {
-            let p = ZtProducts::server(s, params.clone()).unwrap();
+            let p = ZtProducts::server(s, params.clone(), public(&params)).unwrap();
             there_and_back(
                 &|s| {
                     let z = p.lift_in(s, &x1, end as f64).unwrap();
@@ -163,7 +163,7 @@ fn declared_ranges_that_may_wrap_are_refused_by_both_parties_before_anything_is_
             check(&mut |s, x| attempt(&mut p, s, x, &refused), s)
         },
         |s| {
-            let mut p = ZtProducts::server(s, params.clone()).unwrap();
+            let mut p = ZtProducts::server(s, params.clone(), public(&params)).unwrap();
             check(&mut |s, x| attempt(&mut p, s, x, &refused), s)
         },
     );
