@@ -315,6 +315,12 @@ pub fn classify(
     })
 }
 
+/// [`max_diff`] of logits that a session opened; nothing when it opened the label alone.
+#[must_use]
+pub fn opened_diff(opened: Option<&[f64]>, plain: &[f64]) -> Option<f64> {
+    opened.map(|o| max_diff(o, plain))
+}
+
 /// Largest absolute difference.
 #[must_use]
 pub fn max_diff(a: &[f64], b: &[f64]) -> f64 {

@@ -12,13 +12,13 @@ use crate::keys::{accept_keys, offer_keys};
 use crate::keystore::{Fingerprint, KeyList, KeyStore, MemoryKeyStore, StoreLimits};
 use crate::report::{cpu_seconds, peak_rss_bytes, PartyReport, Seconds, StageReport};
 use crate::server::ServerFace;
-use crate::stages::{logits_from_words, run_stage, Tensors};
+use crate::stages::{answered, run_stage, Opened, Tensors};
 use crate::weights::ServerWeights;
 use crate::EngineError;
 use cipherloom_mpc::rlwe::{CrtProducts, ProductKey, RlweParameters};
 use cipherloom_mpc::{Domain, MpcConfig, Party, Session, TwoParty};
 use cipherloom_net::{Channel, MessageRecord, StageTraffic};
-use cipherloom_plan::{Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
+use cipherloom_plan::{Answer, Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
 use cipherloom_ring::{SecretPrg, SecretSeed};
 use cipherloom_spec::cost::Traffic;
 use std::path::PathBuf;
@@ -60,8 +60,10 @@ pub struct ClientInput {
 /// What the client gets.
 #[derive(Debug, Clone)]
 pub struct ClientOutcome {
-    /// Logits with 12 fraction bits.
-    pub logits: Vec<f64>,
+    /// Index of the largest logit, the lowest among equals.
+    pub label: usize,
+    /// Logits with 12 fraction bits; nothing when the plan opens the label alone.
+    pub logits: Option<Vec<f64>>,
     /// Name of the keys at the server: to be remembered for the next session.
     pub fingerprint: Fingerprint,
     /// The report.
@@ -149,6 +151,20 @@ impl ServerSide {
             store: Arc::new(store),
         })
     }
+
+    /// The same side for the variant of its plan in which a client learns `answer`: weights, key list and stored keys are
+    /// shared with this one.
+    ///
+    /// # Errors
+    /// `Plan` when `answer` says more than this side's plan ([`Plan::with_answer`]).
+    pub fn with_answer(&self, answer: Answer) -> Result<Self, EngineError> {
+        Ok(Self {
+            plan: Arc::new(self.plan.with_answer(answer)?),
+            weights: Arc::clone(&self.weights),
+            list: Arc::clone(&self.list),
+            store: Arc::clone(&self.store),
+        })
+    }
 }
 
 /// Runs the client's side.
@@ -201,8 +217,9 @@ pub fn run_client(
     let offline_seconds = offline.elapsed().as_secs_f64();
     observer.phase("online");
     let online = Instant::now();
-    let stages = run_stages(&mut face, plan, options, observer);
-    let (words, stages) = match stages {
+    let stages = run_stages(&mut face, plan, options, observer)
+        .and_then(|(opened, reports)| Ok((answered(opened)?, reports)));
+    let (answer, stages) = match stages {
         Ok(v) => v,
         Err(e) => return report_failure(Some(face.two().session().channel()), e),
     };
@@ -221,7 +238,8 @@ pub fn run_client(
         (key_bytes, key_bytes == 0),
     )?;
     Ok(ClientOutcome {
-        logits: logits_from_words(&words.unwrap_or_default()),
+        label: answer.label,
+        logits: answer.logits,
         fingerprint,
         report,
         schedule,
@@ -300,7 +318,7 @@ pub fn run_server(
     Ok(ServerOutcome { report, schedule })
 }
 
-type StagesDone = (Option<Vec<u64>>, Vec<StageReport>);
+type StagesDone = (Option<Opened>, Vec<StageReport>);
 
 fn run_stages<F: Face>(
     face: &mut F,
@@ -329,8 +347,8 @@ fn run_stages<F: Face>(
         let (he, mpc) = (face.he_counts(), face.two().counts());
         // Ciphertexts from before the stage count only in stages that run a kernel, which start their own measurement.
         face.take_peak_live();
-        let words = run_stage(face, plan, &cfg, stage, &mut tensors)?;
-        answer = words.or(answer);
+        let opened = run_stage(face, plan, &cfg, stage, &mut tensors)?;
+        answer = opened.or(answer);
         let he = face.he_counts().since(&he);
         let peak = if he == cipherloom_spec::cost::HeCounts::default() {
             0

@@ -9,9 +9,12 @@ use cipherloom_engine::{
     run_client, run_server, ClientKeySource, ClientOutcome, Quiet, SecretSeed, ServerOutcome,
     ServerSide, ServerWeights, SessionOptions,
 };
-use cipherloom_model::{forward, Calibration, Encoded, Mamba2, Surrogate, Tokenizer, Truncation};
-use cipherloom_net::{Channel, ChannelConfig};
-use cipherloom_plan::{Plan, Request};
+use cipherloom_model::forward::label;
+use cipherloom_model::{
+    forward, Calibration, Document, Encoded, Mamba2, Surrogate, Tokenizer, Truncation,
+};
+use cipherloom_net::{Channel, ChannelConfig, FrameKind};
+use cipherloom_plan::{Answer, Plan, Request};
 use cipherloom_spec::schedule::Carry;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,25 +111,22 @@ fn check(s: &Setup, text: &Encoded, client: &ClientOutcome, server: &ServerOutco
         &mut cipherloom_model::observe::Silent,
     )
     .unwrap();
+    let logits = client.logits.as_deref().expect("a plan that opens logits");
+    assert_eq!(client.label, label(logits));
     let worst = want
         .logits
         .iter()
-        .zip(&client.logits)
+        .zip(logits)
         .map(|(a, b)| (a - b).abs())
         .fold(0.0, f64::max);
     println!(
         "logits {:?} surrogate {:?} difference {worst:.5}; online {:.2} s, peak {} MB",
-        client.logits,
+        logits,
         want.logits,
         client.report.seconds.online,
         client.report.peak_rss_bytes >> 20
     );
-    assert!(
-        worst <= 0.002,
-        "{:?} against {:?}",
-        client.logits,
-        want.logits
-    );
+    assert!(worst <= 0.002, "{:?} against {:?}", logits, want.logits);
     let a = client
         .report
         .stages
@@ -206,4 +206,61 @@ fn sixty_four_tokens_in_four_blocks_with_both_carries_and_a_schedule_that_ignore
     assert!(schedules[0].0.len() > 100);
     assert_eq!(schedules[0].0, schedules[1].0);
     assert_eq!(schedules[0].1, schedules[1].1);
+}
+
+/// The same setup for an answer that is the label alone: the same weights, and the same store of keys.
+fn label_variant(s: &Setup) -> Setup {
+    let side = s.side.with_answer(Answer::Label).unwrap();
+    Setup {
+        model: s.model.clone(),
+        surrogate: s.surrogate.clone(),
+        plan: Arc::clone(&side.plan),
+        side,
+    }
+}
+
+#[test]
+fn a_session_that_opens_the_label_gives_that_of_the_logits_and_ignores_the_text() {
+    let s = setup(16, None, Carry::Serial);
+    let by_label = label_variant(&s);
+    assert_ne!(s.plan.hash(), by_label.plan.hash());
+    let shipped = model_dir().join("../../documents/documents.jsonl");
+    let texts = Document::read_all(&shipped, None).unwrap();
+    let seed = SecretSeed::from_os().unwrap();
+    let mut known = None;
+    let mut labels = Vec::new();
+    let mut schedules = Vec::new();
+    for document in &texts {
+        let text = encode(&s, &document.text, 16);
+        let source = ClientKeySource { seed: &seed, known };
+        let (logits, server) = run_with(&s, &text, &source);
+        check(&s, &text, &logits, &server);
+        // Keys that the logits session left serve the label session.
+        let source = ClientKeySource {
+            seed: &seed,
+            known: Some(logits.fingerprint),
+        };
+        let (label, server) = run_with(&by_label, &text, &source);
+        assert!(server.report.keys_reused);
+        assert_eq!(label.logits, None);
+        assert_eq!(label.label, logits.label, "{:?}", logits.logits);
+        labels.push(label.label);
+        schedules.push((label.schedule, server.schedule));
+        known = Some(logits.fingerprint);
+    }
+    println!("labels {labels:?}");
+    assert!(labels.contains(&0) && labels.contains(&1), "{labels:?}");
+    for s in &schedules {
+        assert_eq!(s, &schedules[0]);
+    }
+    // The last message of the server is one byte, whatever the label.
+    let last = schedules[0]
+        .1
+        .iter()
+        .rfind(|m| m.sent && m.len > 0)
+        .unwrap();
+    assert_eq!((last.kind, last.len), (FrameKind::Output, 1));
+
+    // A server of labels gives no logits.
+    assert!(by_label.side.with_answer(Answer::Logits).is_err());
 }
