@@ -107,6 +107,9 @@ pub struct DemoArgs {
     /// Emulated link: none, lan, wan1, wan2 or wan3.
     #[arg(long, default_value = "none")]
     pub network: String,
+    /// What the client learns.
+    #[arg(long, value_enum, default_value_t = AnswerArg::Logits)]
+    pub answer: AnswerArg,
     /// Also compare every stage with the plaintext, from local files that each party writes (both sides are yours here).
     #[arg(long)]
     pub compare_plain: bool,

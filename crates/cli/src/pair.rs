@@ -48,6 +48,15 @@ pub fn carry(c: crate::args::CarryArg) -> Carry {
     }
 }
 
+/// An answer of a command line.
+#[must_use]
+pub fn answer(a: crate::args::AnswerArg) -> cipherloom_plan::Answer {
+    match a {
+        crate::args::AnswerArg::Logits => cipherloom_plan::Answer::Logits,
+        crate::args::AnswerArg::Label => cipherloom_plan::Answer::Label,
+    }
+}
+
 /// A stack by name.
 ///
 /// # Errors
@@ -321,6 +330,12 @@ pub struct Answer {
     pub exact: Vec<f64>,
     /// Wall time from connecting to the answer.
     pub seconds: f64,
+}
+
+/// [`max_diff`] of logits that a session opened; nothing when it opened the label alone.
+#[must_use]
+pub fn opened_diff(opened: Option<&[f64]>, plain: &[f64]) -> Option<f64> {
+    opened.map(|o| max_diff(o, plain))
 }
 
 /// Largest absolute difference.

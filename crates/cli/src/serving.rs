@@ -35,12 +35,7 @@ pub fn load(
     }
     let weights = ServerWeights::new(&deployment.plan, &model, progress)?;
     let list = KeyList::of(&deployment.plan).map_err(EngineError::from)?;
-    let side = ServerSide {
-        plans: vec![deployment.plan],
-        weights: Arc::new(weights),
-        list,
-        store,
-    };
+    let side = ServerSide::new(deployment.plan, Arc::new(weights), list, store)?;
     Ok((side, tls))
 }
 

@@ -8,7 +8,7 @@
 
 use crate::EngineError;
 use cipherloom_net::{Channel, FrameKind};
-use cipherloom_plan::Plan;
+use cipherloom_plan::{Answer, Plan};
 use cipherloom_ring::{PublicSeed, SecretPrg};
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ const MAGIC: [u8; 8] = *b"CLOOM\0\0\0";
 /// Bytes of a hello, in every version: magic, version, plan hash, nonce, shapes, and zeros for what later versions need.
 pub const HELLO_BYTES: usize = 128;
 const SHAPES_AT: usize = 8 + 2 + 32 + 32;
+const ANSWER_AT: usize = SHAPES_AT + 4 * SHAPES.len();
 const SHAPES: [&str; 7] = [
     "sequence length",
     "scan block",
@@ -61,6 +62,19 @@ struct Hello {
     version: u16,
     plan_hash: [u8; 32],
     shapes: [u32; SHAPES.len()],
+    answer: u8,
+}
+
+/// What a client learns, as a byte.
+const LOGITS: u8 = 0;
+const LABEL: u8 = 1;
+
+fn answer_name(byte: u8) -> String {
+    match byte {
+        LOGITS => Answer::Logits.name().to_owned(),
+        LABEL => Answer::Label.name().to_owned(),
+        other => format!("kind {other}"),
+    }
 }
 
 fn clamp(n: usize) -> u32 {
@@ -84,6 +98,10 @@ impl Hello {
                 s.labels,
             ]
             .map(clamp),
+            answer: match r.answer {
+                Answer::Logits => LOGITS,
+                Answer::Label => LABEL,
+            },
         }
     }
 
@@ -96,6 +114,7 @@ impl Hello {
         for (b, s) in out[SHAPES_AT..].chunks_exact_mut(4).zip(self.shapes) {
             b.copy_from_slice(&s.to_le_bytes());
         }
+        out[ANSWER_AT] = self.answer;
         out
     }
 
@@ -119,6 +138,7 @@ impl Hello {
             version: u16::from_le_bytes([bytes[8], bytes[9]]),
             plan_hash,
             shapes,
+            answer: bytes[ANSWER_AT],
         };
         Ok((hello, nonce))
     }
@@ -141,6 +161,9 @@ impl Hello {
             if a != b {
                 return differ(what, a.to_string(), b.to_string());
             }
+        }
+        if self.answer != peer.answer {
+            return differ("answer", answer_name(self.answer), answer_name(peer.answer));
         }
         differ("plan", hex(&self.plan_hash), hex(&peer.plan_hash))
     }
@@ -234,6 +257,7 @@ mod tests {
             version: PROTOCOL_VERSION,
             plan_hash: [7; 32],
             shapes: [128, 128, 2, 128, 256, 1024, 2],
+            answer: LOGITS,
         }
     }
 
@@ -255,6 +279,8 @@ mod tests {
         let mut other = hello();
         other.plan_hash[0] = 1;
         assert_eq!(what(&other).0, "plan");
+        other.answer = LABEL;
+        assert_eq!(what(&other), ("answer", "logits".into(), "label".into()));
         for (i, name) in SHAPES.into_iter().enumerate() {
             let mut other = other.clone();
             other.shapes[i] += 1;

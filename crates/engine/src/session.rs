@@ -14,13 +14,13 @@ use crate::link::Link;
 use crate::report::{cpu_seconds, peak_rss_bytes, PartyReport, Seconds, StageReport};
 use crate::server::{ServerFace, ServerTables};
 use crate::service::ServiceMemory;
-use crate::stages::{logits_from_words, run_stage, Tensors};
+use crate::stages::{answered, run_stage, Opened, Tensors};
 use crate::weights::ServerWeights;
 use crate::EngineError;
 use cipherloom_mpc::rlwe::CrtProducts;
 use cipherloom_mpc::{Domain, MpcConfig, Party, Session, TwoParty};
 use cipherloom_net::{Channel, MessageRecord, StageTraffic};
-use cipherloom_plan::{Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
+use cipherloom_plan::{Answer, Plan, Stage, StageCost, OFFLINE_STAGE, SETUP_STAGE};
 use cipherloom_ring::{SecretPrg, SecretSeed};
 use cipherloom_spec::cost::Traffic;
 use std::path::PathBuf;
@@ -69,8 +69,10 @@ pub struct ClientInput {
 /// What the client gets.
 #[derive(Debug, Clone)]
 pub struct ClientOutcome {
-    /// Logits with 12 fraction bits.
-    pub logits: Vec<f64>,
+    /// Index of the largest logit, the lowest among equals.
+    pub label: usize,
+    /// Logits with 12 fraction bits; nothing when the plan opens the label alone.
+    pub logits: Option<Vec<f64>>,
     /// Name of the keys at the server: to be remembered for the next session.
     pub fingerprint: Fingerprint,
     /// The report.
@@ -164,6 +166,28 @@ impl ServerSide {
         })
     }
 
+    /// A side that serves `plan`, and the variant that gives the label alone to clients that ask for it.
+    ///
+    /// # Errors
+    /// `Plan` when the variant cannot be built.
+    pub fn new(
+        plan: Arc<Plan>,
+        weights: Arc<ServerWeights>,
+        list: Arc<KeyList>,
+        store: Arc<dyn KeyStore>,
+    ) -> Result<Self, EngineError> {
+        let mut plans = vec![plan];
+        if plans[0].request().answer != Answer::Label {
+            plans.push(Arc::new(plans[0].with_answer(Answer::Label)?));
+        }
+        Ok(Self {
+            plans,
+            weights,
+            list,
+            store,
+        })
+    }
+
     /// A side that keeps its clients' keys in memory, for up to `max_clients` of them.
     ///
     /// # Errors
@@ -179,12 +203,7 @@ impl ServerSide {
             max_bytes,
             max_entries: max_clients,
         })?;
-        Ok(Self {
-            plans: vec![plan],
-            weights,
-            list,
-            store: Arc::new(store),
-        })
+        Self::new(plan, weights, list, Arc::new(store))
     }
 }
 
@@ -233,8 +252,9 @@ pub fn run_client(
     let offline_seconds = offline.elapsed().as_secs_f64();
     observer.phase("online");
     let online = Instant::now();
-    let stages = run_stages(&mut face, plan, options, observer);
-    let (words, stages) = told(face.two().session().channel(), stages)?;
+    let stages = run_stages(&mut face, plan, options, observer)
+        .and_then(|(opened, reports)| Ok((answered(opened)?, reports)));
+    let (answer, stages) = told(face.two().session().channel(), stages)?;
     let seconds = Seconds {
         setup: setup_seconds,
         offline: offline_seconds,
@@ -250,7 +270,8 @@ pub fn run_client(
         (key_bytes, key_bytes == 0),
     )?;
     Ok(ClientOutcome {
-        logits: logits_from_words(&words.unwrap_or_default()),
+        label: answer.label,
+        logits: answer.logits,
         fingerprint,
         report,
         schedule,
@@ -324,7 +345,7 @@ pub fn run_server(
     Ok(ServerOutcome { report, schedule })
 }
 
-type StagesDone = (Option<Vec<u64>>, Vec<StageReport>);
+type StagesDone = (Option<Opened>, Vec<StageReport>);
 
 fn run_stages<F: Face>(
     face: &mut F,
@@ -356,8 +377,8 @@ fn run_stages<F: Face>(
         let (he, mpc) = (face.he_counts(), face.two().counts());
         // Ciphertexts from before the stage count only in stages that run a kernel, which start their own measurement.
         face.take_peak_live();
-        let words = run_stage(face, plan, &cfg, stage, &mut tensors)?;
-        answer = words.or(answer);
+        let opened = run_stage(face, plan, &cfg, stage, &mut tensors)?;
+        answer = opened.or(answer);
         let he = face.he_counts().since(&he);
         let peak = if he == cipherloom_spec::cost::HeCounts::default() {
             0

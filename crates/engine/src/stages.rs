@@ -5,10 +5,13 @@ use crate::face::{Face, Kernel, Slot};
 use crate::maps::{packet_words, projection_inputs, projection_outputs, scatter_output};
 use crate::EngineError;
 use cipherloom_bridge::{extend, SlotWords};
-use cipherloom_mpc::{Party, Shares};
+use cipherloom_model::forward::label;
+use cipherloom_mpc::{index_bits, MpcError, Party, Shares};
 use cipherloom_net::FrameKind;
-use cipherloom_nonlinear::{factors, gate, mosilu, pool_and_classify, rms_norm, PoolKnown};
-use cipherloom_plan::{Plan, Ring, Stage, StageKind};
+use cipherloom_nonlinear::{
+    factors, gate, mosilu, pool_and_classify, rms_norm, NonlinearError, PoolKnown,
+};
+use cipherloom_plan::{Answer, Plan, Ring, Stage, StageKind};
 use cipherloom_spec::fixed::{DEFAULT_FRAC, OUTPUT_BITS, OUTPUT_FRAC};
 use cipherloom_spec::layout::ScanTensors;
 use std::collections::BTreeMap;
@@ -58,7 +61,29 @@ fn shares(v: Vec<u64>) -> Shares {
     }
 }
 
-/// Runs one stage. Returns the logits' words at the client after the last one.
+/// What the client reads at the end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// Index of the largest logit, the lowest among equals.
+    pub label: usize,
+    /// The logits, if the plan opens them.
+    pub logits: Option<Vec<f64>>,
+}
+
+/// What all stages opened to the client.
+///
+/// # Errors
+/// `Tensor` for a plan without an output stage.
+pub(crate) fn answered(opened: Option<Opened>) -> Result<Opened, EngineError> {
+    opened.ok_or_else(|| EngineError::Tensor {
+        stage: "output".into(),
+        tensor: "answer",
+        have: 0,
+        need: 1,
+    })
+}
+
+/// Runs one stage. Returns the answer at the client after the last one.
 ///
 /// # Errors
 /// Whatever the stage's protocols raise.
@@ -68,7 +93,7 @@ pub fn run_stage<F: Face>(
     cfg: &Configs,
     stage: &Stage,
     t: &mut Tensors,
-) -> Result<Option<Vec<u64>>, EngineError> {
+) -> Result<Option<Opened>, EngineError> {
     let shape = &plan.request().shape;
     let tokens = plan.request().length;
     let (hidden, inner, conv_dim, heads) =
@@ -244,8 +269,8 @@ pub fn run_stage<F: Face>(
             t.put("logits", logits);
         }
         StageKind::Output => {
-            let logits = t.get(stage, "logits", shape.labels)?.clone();
-            return Ok(face.two().open_to_client(&logits, OUTPUT_BITS)?);
+            let logits = t.get(stage, "logits", shape.labels)?;
+            return output(face, plan.request().answer, cfg, logits);
         }
     }
     Ok(None)
@@ -304,11 +329,80 @@ fn packet(s: ScanTensors, words: &[i128], lens: [usize; 4]) -> Result<Vec<SlotWo
     Ok(out)
 }
 
+/// Opens the answer to the client: the rounded logits, or the index of the largest one.
+fn output<F: Face>(
+    face: &mut F,
+    answer: Answer,
+    cfg: &Configs,
+    logits: &Shares,
+) -> Result<Option<Opened>, EngineError> {
+    match answer {
+        Answer::Logits => {
+            let words = face.two().open_to_client(logits, OUTPUT_BITS)?;
+            Ok(words.map(|w| {
+                let logits = logits_from_words(&w);
+                Opened {
+                    label: label(&logits),
+                    logits: Some(logits),
+                }
+            }))
+        }
+        Answer::Label => {
+            let format = cfg.pool.label_format().map_err(NonlinearError::from)?;
+            let index = face.two().argmax(logits, format.int_bits)?;
+            let words = face
+                .two()
+                .open_to_client(&index, index_bits(logits.len()))?;
+            words
+                .map(|w| label_from_words(&w, logits.len()))
+                .transpose()
+        }
+    }
+}
+
+/// The label that the client reads: one index below `labels`. Only a peer that deviates makes another one.
+fn label_from_words(words: &[u64], labels: usize) -> Result<Opened, EngineError> {
+    match words {
+        [w] if *w < labels as u64 => Ok(Opened {
+            label: *w as usize,
+            logits: None,
+        }),
+        other => Err(MpcError::Malformed {
+            op: "answer",
+            detail: format!("{} numbers instead of one label of {labels}", other.len()),
+        }
+        .into()),
+    }
+}
+
 /// The real logits of the words that the client reads.
-#[must_use]
-pub fn logits_from_words(words: &[u64]) -> Vec<f64> {
+fn logits_from_words(words: &[u64]) -> Vec<f64> {
     words
         .iter()
         .map(|&w| f64::from(w as u32 as i32) / OUTPUT_FRAC.unit())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logits_are_signed_and_their_label_is_the_first_of_the_largest() {
+        let words = [0xffff_f000, 0x1800, 0x1800, 0];
+        assert_eq!(logits_from_words(&words), [-1.0, 1.5, 1.5, 0.0]);
+        assert_eq!(label(&logits_from_words(&words)), 1);
+    }
+
+    #[test]
+    fn a_label_that_no_class_has_is_the_peers_fault() {
+        let good = label_from_words(&[4], 5).ok();
+        assert_eq!(good.map(|o| (o.label, o.logits)), Some((4, None)));
+        for bad in [&[5u64][..], &[7], &[], &[0, 1]] {
+            assert!(
+                label_from_words(bad, 5).is_err_and(|e| e.is_peer()),
+                "{bad:?}"
+            );
+        }
+    }
 }

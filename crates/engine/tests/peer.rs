@@ -286,8 +286,10 @@ fn the_server_meets_bad_clients(s: &Setup) {
 fn the_server_meets_a_bad_opening(s: &Setup) {
     let (mut c, b) = Channel::memory_pair(config(LONG)).unwrap();
     std::thread::scope(|scope| {
-        let server =
-            scope.spawn(|| run_server(b, &s.side, &SessionOptions::default(), &mut Quiet).err());
+        let server = scope.spawn(|| {
+            let options = SessionOptions::default();
+            run_server(Link::insecure_local(b), &s.side, &options, &mut Quiet).err()
+        });
         let id = hello(&mut c, &s.plan).unwrap();
         let seed = SecretSeed::from_os().unwrap();
         let offered = offer_keys(&mut c, &s.plan, &id, &seed, None).unwrap();

@@ -4,16 +4,21 @@
 
 use cipherloom_engine::compare::compare;
 use cipherloom_engine::document::client_input;
-use cipherloom_engine::link::Link;
+use cipherloom_engine::handshake::{client_handshake, server_handshake, Binding};
 use cipherloom_engine::keystore::{FileKeyStore, StoreLimits};
+use cipherloom_engine::link::Link;
 use cipherloom_engine::report::same_traffic;
 use cipherloom_engine::{
-    run_client, run_server, ClientKeySource, ClientOutcome, Observer, Quiet, SecretSeed,
-    ServerOutcome, ServerSide, ServerWeights, SessionOptions,
+    run_client, run_server, ClientKeySource, ClientOutcome, EngineError, Observer, Quiet,
+    SecretSeed, ServerOutcome, ServerSide, ServerWeights, SessionOptions,
 };
-use cipherloom_model::{forward, Calibration, Encoded, Mamba2, Surrogate, Tokenizer, Truncation};
+use cipherloom_model::forward::label;
+use cipherloom_model::{
+    forward, Calibration, Document, Encoded, Mamba2, Surrogate, Tokenizer, Truncation,
+};
 use cipherloom_net::{message_bytes, Channel, ChannelConfig, FrameKind, MessageRecord};
-use cipherloom_plan::{Plan, Request, OFFLINE_STAGE};
+use cipherloom_plan::{Answer, Plan, Request, OFFLINE_STAGE};
+use cipherloom_ring::SecretPrg;
 use cipherloom_spec::schedule::Carry;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -141,25 +146,22 @@ fn check(s: &Setup, text: &Encoded, client: &ClientOutcome, server: &ServerOutco
         &mut cipherloom_model::observe::Silent,
     )
     .unwrap();
+    let logits = client.logits.as_deref().expect("a plan that opens logits");
+    assert_eq!(client.label, label(logits));
     let worst = want
         .logits
         .iter()
-        .zip(&client.logits)
+        .zip(logits)
         .map(|(a, b)| (a - b).abs())
         .fold(0.0, f64::max);
     println!(
         "logits {:?} surrogate {:?} difference {worst:.5}; online {:.2} s, peak {} MB",
-        client.logits,
+        logits,
         want.logits,
         client.report.seconds.online,
         client.report.peak_rss_bytes >> 20
     );
-    assert!(
-        worst <= 0.002,
-        "{:?} against {:?}",
-        client.logits,
-        want.logits
-    );
+    assert!(worst <= 0.002, "{:?} against {:?}", logits, want.logits);
     let a = client
         .report
         .stages
@@ -296,4 +298,83 @@ fn sixty_four_tokens_in_four_blocks_with_both_carries_and_a_schedule_that_ignore
     assert!(schedules[0].0.len() > 100);
     assert_eq!(schedules[0].0, schedules[1].0);
     assert_eq!(schedules[0].1, schedules[1].1);
+}
+
+/// The same server, asked by a client that wants the label alone.
+fn label_variant(s: &Setup) -> Setup {
+    let plan = Arc::new(s.plan.with_answer(Answer::Label).unwrap());
+    Setup {
+        model: s.model.clone(),
+        surrogate: s.surrogate.clone(),
+        side: ServerSide {
+            plans: s.side.plans.clone(),
+            weights: Arc::clone(&s.side.weights),
+            list: Arc::clone(&s.side.list),
+            store: Arc::clone(&s.side.store),
+        },
+        plan,
+    }
+}
+
+#[test]
+fn a_session_that_opens_the_label_gives_that_of_the_logits_and_ignores_the_text() {
+    let s = setup(16, None, Carry::Serial);
+    let by_label = label_variant(&s);
+    assert_ne!(s.plan.hash(), by_label.plan.hash());
+    let shipped = model_dir().join("../../documents/documents.jsonl");
+    let texts = Document::read_all(&shipped, None).unwrap();
+    let seed = SecretSeed::from_os().unwrap();
+    let mut known = None;
+    let mut labels = Vec::new();
+    let mut schedules = Vec::new();
+    for document in &texts {
+        let text = encode(&s, &document.text, 16);
+        let source = ClientKeySource { seed: &seed, known };
+        let (logits, server) = run_with(&s, &text, &source);
+        check(&s, &text, &logits, &server);
+        // Keys that the logits session left serve the label session.
+        let source = ClientKeySource {
+            seed: &seed,
+            known: Some(logits.fingerprint),
+        };
+        let (label, server) = run_with(&by_label, &text, &source);
+        assert!(server.report.keys_reused);
+        assert_eq!(label.logits, None);
+        assert_eq!(label.label, logits.label, "{:?}", logits.logits);
+        labels.push(label.label);
+        schedules.push((label.schedule, server.schedule));
+        known = Some(logits.fingerprint);
+    }
+    println!("labels {labels:?}");
+    assert!(labels.contains(&0) && labels.contains(&1), "{labels:?}");
+    for s in &schedules {
+        assert_eq!(s, &schedules[0]);
+    }
+    // The last message of the server is one byte, whatever the label.
+    let last = schedules[0]
+        .1
+        .iter()
+        .rfind(|m| m.sent && m.len > 0)
+        .unwrap();
+    assert_eq!((last.kind, last.len), (FrameKind::Output, 1));
+
+    // A server of labels gives no logits: both sides say so.
+    let plans = [Arc::clone(&by_label.plan)];
+    let (mut a, mut b) = Channel::memory_pair(ChannelConfig::default()).unwrap();
+    let binding = Binding::insecure_none();
+    let prg = || SecretPrg::from_os().unwrap();
+    let (client, server) = std::thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            let end = server_handshake(&mut b, &plans, &binding, &mut prg());
+            end.map(|_| ()).unwrap_err()
+        });
+        let client = client_handshake(&mut a, &s.plan, &binding, &mut prg()).unwrap_err();
+        (client, server.join().unwrap())
+    });
+    for e in [client, server] {
+        assert!(
+            matches!(e, EngineError::Mismatch { what: "answer", .. }),
+            "{e}"
+        );
+    }
 }

@@ -200,6 +200,17 @@ impl CostModel {
         self.b2a(n, 24);
     }
 
+    /// `TwoParty::argmax` of `n` words, compared on `bits` bits (integer and fraction bits, without the sign).
+    pub fn argmax(&mut self, n: usize, bits: u32) {
+        let mut left = n;
+        while left > 1 {
+            let pairs = left / 2;
+            self.greater_than(pairs, 1, bits);
+            self.mux(if left == 2 { 1 } else { 2 * pairs });
+            left -= pairs;
+        }
+    }
+
     /// `TwoParty::open_to_client`.
     pub fn open_to_client(&mut self, n: usize, bits: u32) {
         self.one_way(Party::Server, &[bytes(u64::from(bits) * n as u64)]);

@@ -1,5 +1,6 @@
 //! Semi-honest two-party computation on additive shares over Z_2^64.
 
+mod argmax;
 mod base_ot;
 mod bits;
 mod boolean;
@@ -25,6 +26,7 @@ pub mod two_party;
 pub mod export;
 pub mod rlwe;
 
+pub use argmax::index_bits;
 pub use cost::CostModel;
 pub use cot_products::CotProducts;
 pub use domain::{Bits, CompareFormat, Domain, Party, Shares};

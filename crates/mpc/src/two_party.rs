@@ -158,7 +158,8 @@ impl TwoParty {
 
     /// Opens words modulo `2^bits` to the client: the server sends its share as the final answer, the client adds.
     /// Returns the values at the client, nothing at the server. The only way out of the shares (protocols.md R4); call it
-    /// after a faithful truncate-and-reduce only.
+    /// on values that do not depend on how something was shared: after a faithful truncate-and-reduce, or on the index of
+    /// [`TwoParty::argmax`] with [`crate::index_bits`]. Higher bits of the server's share do not leave.
     ///
     /// # Errors
     /// `Format` when `bits` is not in 1..=64; transport errors.

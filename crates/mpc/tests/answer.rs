@@ -1,10 +1,11 @@
-//! What the server sends as the answer: uniform bytes, whatever the logits and the shares are.
+//! What the server sends as the answer: uniform bytes, whatever the logits and the shares are; for a label, uniform given
+//! the label.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use cipherloom_mpc::harness::run_channels;
 use cipherloom_mpc::{
-    CotProducts, Domain, MpcConfig, MpcError, ProductSource, Session, Shares, TwoParty,
+    index_bits, CotProducts, Domain, MpcConfig, MpcError, ProductSource, Session, Shares, TwoParty,
 };
 use cipherloom_net::{
     Channel, ChannelConfig, FrameKind, Halves, LinkFault, MemoryTransport, SendHalf, Transport,
@@ -61,9 +62,21 @@ fn words() -> Vec<u64> {
         .collect()
 }
 
+/// [`opened`] on the words of all logits.
+fn answer(
+    last: impl Fn(&mut TwoParty, &Shares) -> Result<Option<Vec<u64>>, MpcError> + Sync,
+) -> (Vec<u8>, Vec<u64>) {
+    let x = Shares {
+        v: words(),
+        frac: F2,
+    };
+    opened(&x, last)
+}
+
 /// Runs `last` at both parties on a sharing without any randomness: the client's share is zero, the server's is the value.
 /// What masks the answer can then come from the protocol alone. Returns what the server sent and what the client got.
-fn answer(
+fn opened(
+    x: &Shares,
     last: impl Fn(&mut TwoParty, &Shares) -> Result<Option<Vec<u64>>, MpcError> + Sync,
 ) -> (Vec<u8>, Vec<u64>) {
     let net = ChannelConfig::default();
@@ -77,13 +90,7 @@ fn answer(
         Channel::new(Box::new(a), net).unwrap(),
         Channel::new(Box::new(tapped), net).unwrap(),
     );
-    let shares = [
-        Shares::zeros(LOGITS, F2),
-        Shares {
-            v: words(),
-            frac: F2,
-        },
-    ];
+    let shares = [Shares::zeros(x.len(), x.frac), x.clone()];
     let cot = |_: &mut Session| Ok(Box::new(CotProducts) as Box<dyn ProductSource>);
     let (got, none) = run_channels(
         MpcConfig::default(),
@@ -160,4 +167,71 @@ fn the_servers_share_of_the_answer_is_uniform_and_an_unmasked_one_is_not() {
     let plain = statistics(&sent);
     println!("unmasked: {plain:.0?}");
     assert!(plain.iter().all(|&c| c > 100.0 * LIMIT), "{plain:.0?}");
+}
+
+/// Openings of one label each.
+const LABELS: usize = 4096;
+
+/// Chi-square of 3-bit messages and of the differences of neighbours: 7 degrees of freedom, deviation 3.7.
+fn label_statistics(sent: &[u8]) -> [f64; 2] {
+    let chi = |values: &mut dyn Iterator<Item = u8>| {
+        let mut bins = [0u64; 8];
+        values.for_each(|b| bins[usize::from(b)] += 1);
+        let mean = bins.iter().sum::<u64>() as f64 / 8.0;
+        bins.iter().map(|&b| (b as f64 - mean).powi(2) / mean).sum()
+    };
+    [
+        chi(&mut sent.iter().copied()),
+        chi(&mut sent.windows(2).map(|w| w[1].wrapping_sub(w[0]) & 7)),
+    ]
+}
+
+#[test]
+fn the_servers_share_of_the_label_is_uniform_given_the_label_and_an_unmasked_one_is_not() {
+    const LIMIT: f64 = 7.0 + 6.0 * 3.75;
+    // The same label, 3, from three vectors of logits that differ in everything else, one with a tie.
+    for logits in [
+        [-1.0, 0.5, 0.25, 0.75, 0.5],
+        [-9.0, -9.0, -9.0, -8.5, -8.5],
+        [3.0, -20.0, 1.5, 17.0, 16.75],
+    ] {
+        let x = Shares {
+            v: logits
+                .map(|v| OUTPUT_FRAC.encode(v) & u64::from(u32::MAX))
+                .to_vec(),
+            frac: OUTPUT_FRAC,
+        };
+        let bits = index_bits(x.len());
+        let repeat = |p: &mut TwoParty, one: &dyn Fn(&mut TwoParty) -> Result<Shares, MpcError>| {
+            let mut all = Vec::new();
+            for _ in 0..LABELS {
+                let index = one(p)?;
+                all.extend(p.open_to_client(&index, bits)?.unwrap_or_default());
+            }
+            Ok(p.session_ref().is_client().then_some(all))
+        };
+        let (sent, got) = opened(&x, |p, x| repeat(p, &|p| p.argmax(x, 8)));
+        assert!(
+            got.len() == LABELS && got.iter().all(|&g| g == 3),
+            "{logits:?}"
+        );
+        // One byte a label: the bits above the index are zero, so the client can recover nothing else.
+        assert!(sent.len() == LABELS && sent.iter().all(|b| b >> bits == 0));
+        let masked = label_statistics(&sent);
+        println!("{logits:?}: {masked:.1?}");
+        assert!(masked.iter().all(|&c| c < LIMIT), "{masked:.1?}");
+
+        // Without the protocol's masks: the client's share is zero.
+        let (sent, _) = opened(&x, |p, _| {
+            repeat(p, &|p| {
+                let own = if p.session_ref().is_client() { 0 } else { 3 };
+                Ok(Shares {
+                    v: vec![own],
+                    frac: FracBits(0),
+                })
+            })
+        });
+        let plain = label_statistics(&sent);
+        assert!(plain.iter().all(|&c| c > 100.0 * LIMIT), "{plain:.1?}");
+    }
 }

@@ -59,6 +59,7 @@ enum Step {
     Square(usize),
     Known(Party, usize),
     Open(usize, u32),
+    Argmax(usize),
 }
 
 fn execute(p: &mut TwoParty, step: Step, word: u64) -> Result<(), MpcError> {
@@ -88,6 +89,7 @@ fn execute(p: &mut TwoParty, step: Step, word: u64) -> Result<(), MpcError> {
             drop(p.product_known(owner, &x(n), c, FracBits(0))?);
         }
         Step::Open(n, bits) => drop(p.open_to_client(&x(n), bits)?),
+        Step::Argmax(n) => drop(p.argmax(&x19(n), 5)?),
     }
     Ok(())
 }
@@ -104,11 +106,14 @@ fn predict(m: &mut CostModel, step: Step) {
         Step::Square(n) => m.cot_square(n),
         Step::Known(owner, n) => m.cot_product_known(owner, n),
         Step::Open(n, bits) => m.open_to_client(n, bits),
+        Step::Argmax(n) => m.argmax(n, 5 + 19),
     }
 }
 
 fn program() -> Vec<Step> {
-    use Step::{B2a, Extend, Faithful, Known, LessThan, Mux, Open, Product, Square, Truncate};
+    use Step::{
+        Argmax, B2a, Extend, Faithful, Known, LessThan, Mux, Open, Product, Square, Truncate,
+    };
     vec![
         LessThan(100, 2),
         Mux(33),
@@ -129,6 +134,10 @@ fn program() -> Vec<Step> {
         LessThan(1, 7),
         Open(12, 32),
         Mux(9000),
+        Argmax(1),
+        Argmax(2),
+        Argmax(11),
+        Argmax(1000),
     ]
 }
 
@@ -193,6 +202,33 @@ fn a_comparison_costs_what_the_documentation_says() {
 }
 
 #[test]
+fn an_argmax_costs_what_the_documentation_says() {
+    // 20 bits: five digits, joined in three layers by one gate and a pair, one gate, one gate.
+    let (bits, digits, layers) = (20, 5u64, 3);
+    for (n, rounds) in [(1u64, 0), (2, 1), (3, 2), (5, 3), (8, 3), (1000, 10)] {
+        let mut m = CostModel::new(config(4, 4));
+        m.argmax(n as usize, bits);
+        let muxes = (2 * n).saturating_sub(3);
+        assert_eq!(
+            m.cots(),
+            (n - 1) * (u64::from(bits) + 2 * (digits - 1)) + 2 * u64::from(n > 1) * muxes,
+            "{n}"
+        );
+        assert_eq!(m.traffic().flights, rounds * (2 * layers + 5), "{n}");
+    }
+    // Two words and the opening of the index, refills apart: answers of the digits, three openings, choice and word of the
+    // mux; choices of the digits, the same, and one byte for the index.
+    let mut m = CostModel::new(config(4, 4));
+    m.argmax(2, bits);
+    m.open_to_client(1, 1);
+    let refill = 16 + 31 * 1024;
+    let t = m.traffic();
+    assert_eq!(t.client_to_server, refill + 6 * 16 + 17 + 3 + 1 + 8);
+    assert_eq!(t.server_to_client, refill + 7 * 16 + 3 + 3 + 1 + 8 + 1);
+    assert_eq!(t.flights, 12);
+}
+
+#[test]
 fn counts_are_in_elements() {
     let run = |p: &mut TwoParty| {
         for step in program() {
@@ -206,8 +242,8 @@ fn counts_are_in_elements() {
         products: 70,
         squares: 11,
         known_products: 23,
-        comparisons: 200 + 700 + 7,
-        muxes: 33 + 9000,
+        comparisons: 200 + 700 + 7 + 1 + 10 + 999,
+        muxes: 33 + 9000 + 1 + (2 * 11 - 3) + (2 * 1000 - 3),
         b2a: 9,
         truncations: 1000 + 8192 * 2 + 5,
         faithful_truncations: 80 + 5 + 6,

@@ -11,7 +11,7 @@ use crate::stage::{Domain, Layout, Port, Ring, Stage, StageCost, StageKind};
 use crate::Request;
 use cipherloom_spec::chain::CkksChain;
 use cipherloom_spec::fixed::{DEFAULT_FRAC, OUTPUT_BITS, OUTPUT_FRAC, SHARE_BITS};
-use cipherloom_spec::formats::{BlockConfig, HeadShape, NormConfig, PoolConfig};
+use cipherloom_spec::formats::{BlockConfig, CompareFormat, HeadShape, NormConfig, PoolConfig};
 use cipherloom_spec::projection::MatrixLayout;
 
 /// What the stages are made from.
@@ -24,6 +24,8 @@ pub struct Parts<'a> {
     pub final_norm: &'a NormConfig,
     /// Format of pooling and classifier.
     pub pool: &'a PoolConfig,
+    /// Format of the comparisons of logits, for an answer by label.
+    pub label: Option<CompareFormat>,
     /// Linear layouts.
     pub linear: &'a LinearLayouts,
     /// Scan.
@@ -448,21 +450,33 @@ impl<'a> Writer<'a> {
             l.pool_and_classify(pool);
             NONE
         });
+        let label = self.parts.label;
+        let (variant, layout) = match label {
+            None => ("logits, 12 fraction bits".into(), Layout::Labels(labels)),
+            Some(f) => (
+                format!("label, argmax on {} bits", f.int_bits + f.kept_frac),
+                Layout::Labels(1),
+            ),
+        };
         let answer = Port {
             tensor: "answer".into(),
-            layout: Layout::Labels(labels),
+            layout,
             domain: Domain::Client,
         };
         let d = Draft {
             kind: StageKind::Output,
             name: "output",
-            variant: "logits, 12 fraction bits".into(),
+            variant,
             inputs: vec![logits],
             outputs: vec![answer],
             kernel: KernelCost::default(),
         };
         self.stage(d, |l| {
-            l.open_to_client(labels, OUTPUT_BITS);
+            match label {
+                None => l.open_to_client(labels, OUTPUT_BITS),
+                Some(format) => l.open_label(labels, format),
+            }
+            // The comparisons of a label drop no bit, so they are exact: they add nothing to the budget.
             NONE
         });
     }

@@ -9,7 +9,7 @@ use crate::document::{
 use crate::layouts::{LinearLayouts, ScanChoice, PROJECTION_DEPTH, PROJECTION_LOG_N};
 use crate::rings::chain_for_depth;
 use crate::stage::Ring;
-use crate::{failure, PlanError, Request};
+use crate::{failure, Answer, PlanError, Request};
 use cipherloom_spec::chain::CkksChain;
 use cipherloom_spec::cost::Traffic;
 use cipherloom_spec::formats::{BlockConfig, NormConfig, PoolConfig};
@@ -103,6 +103,10 @@ pub(crate) fn build(request: Request, mpc: MpcShape) -> Result<(Document, Derive
         .collect::<Result<_, _>>()?;
     let final_norm = NormConfig::new(request.final_norm.clone())?;
     let pool = PoolConfig::new(request.pool)?;
+    let label = match request.answer {
+        Answer::Logits => None,
+        Answer::Label => Some(pool.label_format()?),
+    };
     let linear = LinearLayouts::choose(&shape, tokens)?;
     let scan = ScanChoice::choose(&shape, tokens, request.block, request.carry)?;
     let projection = chain_for_depth(PROJECTION_LOG_N, PROJECTION_DEPTH)?;
@@ -146,6 +150,7 @@ pub(crate) fn build(request: Request, mpc: MpcShape) -> Result<(Document, Derive
         blocks: &blocks,
         final_norm: &final_norm,
         pool: &pool,
+        label,
         linear: &linear,
         scan: &scan,
         description: &description,

@@ -4,7 +4,7 @@ use crate::build::{build, Derived};
 use crate::describe::ledger::{MpcShape, ProductShape};
 use crate::layouts::{LinearLayouts, ScanChoice};
 use crate::stage::{check_contracts, Ring, Stage};
-use crate::{PlanError, Request};
+use crate::{Answer, PlanError, Request};
 use cipherloom_spec::chain::{CkksChain, CkksLiteral};
 use cipherloom_spec::security::SECURITY_BITS;
 use serde::{Deserialize, Serialize};
@@ -152,6 +152,31 @@ impl Plan {
             derived,
             hash,
         })
+    }
+
+    /// The variant of this plan in which the client learns `answer`: all stages but the last, rings and keys are the same,
+    /// so weights and stored keys serve both; the hash differs.
+    ///
+    /// # Errors
+    /// `Request` for an answer that says more than this plan's ([`Answer::covers`]); as [`Plan::build`].
+    pub fn with_answer(&self, answer: Answer) -> Result<Self, PlanError> {
+        let request = self.request();
+        if !request.answer.covers(answer) {
+            return Err(PlanError::Request {
+                field: "answer",
+                value: answer.name().into(),
+                detail: format!(
+                    "this plan gives the {} and no more; publish a plan that answers with {}",
+                    request.answer.name(),
+                    answer.name()
+                ),
+            });
+        }
+        let request = Request {
+            answer,
+            ..request.clone()
+        };
+        Self::build_with(request, self.mpc())
     }
 
     /// Reads and re-validates a document: everything is derived again from its request and must be equal.

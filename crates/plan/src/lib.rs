@@ -25,6 +25,6 @@ pub use error::PlanError;
 pub use layouts::{LinearLayouts, ScanChoice};
 pub use predict::{LinkRate, Prediction, StagePrediction};
 pub use profile::MachineProfile;
-pub use request::Request;
+pub use request::{Answer, Request};
 pub use shape::{ModelShape, Pooling};
 pub use stage::{Domain, Layout, Port, Ring, Stage, StageCost, StageKind};

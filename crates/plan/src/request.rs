@@ -11,6 +11,34 @@ use serde::{Deserialize, Serialize};
 /// Fraction bits that comparisons of activations keep.
 pub const KEPT_FRAC: u32 = 13;
 
+/// What the client learns at the end of a session. The server learns nothing either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// All logits, rounded to 12 fraction bits.
+    Logits,
+    /// The index of the largest rounded logit, the lowest among equals, and nothing else.
+    Label,
+}
+
+impl Answer {
+    /// The name used in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Logits => "logits",
+            Self::Label => "label",
+        }
+    }
+
+    /// Whether a deployment that gives `self` may serve a client that asks for `asked`: the same, or less. The logits
+    /// determine the label, never the reverse.
+    #[must_use]
+    pub fn covers(self, asked: Self) -> bool {
+        self == asked || self == Self::Logits
+    }
+}
+
 /// The free choices of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +59,8 @@ pub struct Request {
     pub final_norm: NormLiteral,
     /// Pooling and classifier.
     pub pool: PoolLiteral,
+    /// What the client learns.
+    pub answer: Answer,
 }
 
 /// The smallest power of two that is at least `x`: what a plan publishes of a range.
@@ -63,7 +93,7 @@ impl ModelShape {
 }
 
 impl Request {
-    /// From a calibrated model. Only ranges rounded outwards to powers of two go into the plan.
+    /// From a calibrated model. Only ranges rounded outwards to powers of two go into the plan. The answer is the logits.
     ///
     /// # Errors
     /// `Request` when a range is missing from the calibration.
@@ -139,11 +169,13 @@ impl Request {
                 clamp: true,
             },
             pool: pool(&shape, length, logit_max),
+            answer: Answer::Logits,
             shape,
         })
     }
 
-    /// For a shape alone, with ranges typical of trained checkpoints: for costs and depths, not for a deployment.
+    /// For a shape alone, with ranges typical of trained checkpoints: for costs and depths, not for a deployment. The
+    /// answer is the logits.
     ///
     /// # Errors
     /// `Request` in practice never.
@@ -191,6 +223,7 @@ impl Request {
                 clamp: true,
             },
             pool: pool(&shape, length, 16.0),
+            answer: Answer::Logits,
             shape,
         })
     }

@@ -26,7 +26,7 @@ pub enum Layout {
     },
     /// Compact scan packet and output maps (`spec::layout::ScanLayout`).
     ScanCompact,
-    /// One number a label.
+    /// One number a label; one number in all for the label itself.
     Labels(usize),
 }
 
@@ -125,7 +125,7 @@ pub enum StageKind {
     Residual,
     /// Final norm, pooling, classifier on shares.
     Classify,
-    /// The server sends its share of the rounded logits.
+    /// The server sends its share of the rounded logits, or of the index of the largest one.
     Output,
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use cipherloom_plan::{ModelShape, Plan, PlanError, Request, Ring};
+use cipherloom_plan::{Answer, ModelShape, Plan, PlanError, Request, Ring, StageKind};
 use cipherloom_spec::approx::Stack;
 use cipherloom_spec::schedule::Carry;
 use cipherloom_spec::SpecError;
@@ -107,6 +107,80 @@ fn a_document_is_derived_again_and_every_change_is_named() {
     for cut in [0, 1, text.len() / 2, text.len() - 2] {
         assert!(Plan::from_json(&text.as_bytes()[..cut]).is_err());
     }
+}
+
+#[test]
+fn the_label_variant_differs_in_the_last_stage_only() {
+    let logits = plan("moviedoc", 64, None, Carry::Serial).unwrap();
+    assert_eq!(logits.request().answer, Answer::Logits);
+    let label = logits.with_answer(Answer::Label).unwrap();
+    assert_ne!(label.hash(), logits.hash());
+    let (a, b) = (logits.document(), label.document());
+    assert_eq!(a.keys, b.keys);
+    assert_eq!(a.projection_ring, b.projection_ring);
+    assert_eq!(a.scan_ring, b.scan_ring);
+    assert_eq!(a.setup_bytes, b.setup_bytes);
+    assert_eq!(a.offline, b.offline);
+    // Exact comparisons: the budget is the same.
+    assert_eq!(a.failure_log2, b.failure_log2);
+    assert_eq!(a.stages.len(), b.stages.len());
+    let (last, before) = b.stages.split_last().unwrap();
+    assert_eq!(&a.stages[..before.len()], before);
+    // Two logits below 16 with their bias, two spare bits, 12 fraction bits: 20 bits; the mux is that of the index.
+    assert_eq!(last.kind, StageKind::Output);
+    assert_eq!(last.variant, "label, argmax on 20 bits");
+    assert_eq!(last.failure_log2, -1074.0);
+    let c = last.cost.mpc;
+    assert_eq!((c.comparisons, c.muxes, c.cots), (1, 1, 20 + 2 * 4 + 2));
+    assert_eq!(last.cost.traffic.flights, 12);
+    let logits_stage = a.stages.last().unwrap();
+    assert_eq!(logits_stage.variant, "logits, 12 fraction bits");
+    assert_eq!(logits_stage.cost.traffic.flights, 1);
+
+    // A variant is a document like any other, and the answer is part of what must follow.
+    let text = label.to_json().unwrap();
+    assert_eq!(
+        Plan::from_json(text.as_bytes()).unwrap().hash(),
+        label.hash()
+    );
+    let mut v: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(v["request"]["answer"], "label");
+    v["request"]["answer"] = "logits".into();
+    let e = Plan::from_json(v.to_string().as_bytes()).unwrap_err();
+    assert!(matches!(e, PlanError::Mismatch { .. }), "{e}");
+    v["request"]["answer"] = "both".into();
+    let e = Plan::from_json(v.to_string().as_bytes()).unwrap_err();
+    assert!(matches!(e, PlanError::Document(_)), "{e}");
+    v["request"].as_object_mut().unwrap().remove("answer");
+    let e = Plan::from_json(v.to_string().as_bytes()).unwrap_err();
+    assert!(e.to_string().contains("missing field `answer`"), "{e}");
+
+    // A client may ask for less, never for more.
+    assert_eq!(
+        label.with_answer(Answer::Label).unwrap().hash(),
+        label.hash()
+    );
+    let e = label.with_answer(Answer::Logits).unwrap_err();
+    assert!(
+        matches!(
+            e,
+            PlanError::Request {
+                field: "answer",
+                ..
+            }
+        ),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_label_needs_logits_whose_differences_fit_their_ring() {
+    let shape = ModelShape::named("moviedoc").unwrap();
+    let mut r = Request::for_shape(shape, 64, None, Carry::Serial, Stack::default()).unwrap();
+    r.pool.logit_max = 65_536.0;
+    let logits = Plan::build(r).unwrap();
+    let e = logits.with_answer(Answer::Label).unwrap_err();
+    assert!(e.to_string().contains("answer by label"), "{e}");
 }
 
 #[test]

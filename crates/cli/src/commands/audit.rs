@@ -3,7 +3,7 @@
 use crate::args::AuditArgs;
 use crate::error::CliError;
 use crate::format::seconds;
-use crate::pair::{max_diff, prepare, Pair};
+use crate::pair::{opened_diff, prepare, Pair};
 use crate::progress::Progress;
 use crate::shipped::ModelFolder;
 use cipherloom_model::forward::label;
@@ -18,8 +18,8 @@ struct Row {
     exact: usize,
     surrogate: usize,
     encrypted: usize,
-    max_logit_diff_surrogate: f64,
-    max_logit_diff_exact: f64,
+    max_logit_diff_surrogate: Option<f64>,
+    max_logit_diff_exact: Option<f64>,
     outside_domain: usize,
     seconds: f64,
 }
@@ -34,11 +34,21 @@ struct Audit {
     encrypted_accuracy: Option<f64>,
     encrypted_equals_surrogate: usize,
     encrypted_equals_exact: usize,
-    max_logit_diff_surrogate: f64,
-    max_logit_diff_exact: f64,
+    max_logit_diff_surrogate: Option<f64>,
+    max_logit_diff_exact: Option<f64>,
     documents_outside_domain: usize,
     seconds: f64,
     rows: Vec<Row>,
+}
+
+/// The largest difference of all documents, if their logits were opened.
+fn largest(rows: &[Row], of: fn(&Row) -> Option<f64>) -> Option<f64> {
+    rows.iter().filter_map(of).reduce(f64::max)
+}
+
+/// A difference of logits for people.
+fn difference(d: Option<f64>) -> String {
+    d.map_or_else(|| "not opened".into(), |d| format!("{d:.5}"))
 }
 
 /// Runs the command.
@@ -80,9 +90,9 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
             label: d.label,
             exact: label(&a.exact),
             surrogate: label(&a.surrogate),
-            encrypted: label(&a.client.logits),
-            max_logit_diff_surrogate: max_diff(&a.client.logits, &a.surrogate),
-            max_logit_diff_exact: max_diff(&a.client.logits, &a.exact),
+            encrypted: a.client.label,
+            max_logit_diff_surrogate: opened_diff(a.client.logits.as_deref(), &a.surrogate),
+            max_logit_diff_exact: opened_diff(a.client.logits.as_deref(), &a.exact),
             outside_domain: prepared
                 .calibration
                 .outside(&seen.ranges, &prepared.model)
@@ -93,12 +103,12 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
             if let Some(r) = rows.last() {
                 progress.suspend(|| {
                     println!(
-                        "{:<28} exact {} surrogate {} encrypted {}  difference {:.5}  {}",
+                        "{:<28} exact {} surrogate {} encrypted {}  difference {}  {}",
                         r.id,
                         r.exact,
                         r.surrogate,
                         r.encrypted,
-                        r.max_logit_diff_surrogate,
+                        difference(r.max_logit_diff_surrogate),
                         seconds(r.seconds)
                     );
                 });
@@ -120,14 +130,8 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
         encrypted_accuracy: accuracy(|r| r.encrypted),
         encrypted_equals_surrogate: rows.iter().filter(|r| r.encrypted == r.surrogate).count(),
         encrypted_equals_exact: rows.iter().filter(|r| r.encrypted == r.exact).count(),
-        max_logit_diff_surrogate: rows
-            .iter()
-            .map(|r| r.max_logit_diff_surrogate)
-            .fold(0.0, f64::max),
-        max_logit_diff_exact: rows
-            .iter()
-            .map(|r| r.max_logit_diff_exact)
-            .fold(0.0, f64::max),
+        max_logit_diff_surrogate: largest(&rows, |r| r.max_logit_diff_surrogate),
+        max_logit_diff_exact: largest(&rows, |r| r.max_logit_diff_exact),
         documents_outside_domain: rows.iter().filter(|r| r.outside_domain > 0).count(),
         seconds: start.elapsed().as_secs_f64(),
         rows,
@@ -157,8 +161,10 @@ pub fn run(args: &AuditArgs) -> Result<(), CliError> {
         audit.encrypted_equals_surrogate, audit.encrypted_equals_exact, audit.documents
     );
     println!(
-        "largest logit difference: from the surrogate {:.5}, from the exact model {:.5}; {} documents leave the calibrated domain",
-        audit.max_logit_diff_surrogate, audit.max_logit_diff_exact, audit.documents_outside_domain
+        "largest logit difference: from the surrogate {}, from the exact model {}; {} documents leave the calibrated domain",
+        difference(audit.max_logit_diff_surrogate),
+        difference(audit.max_logit_diff_exact),
+        audit.documents_outside_domain
     );
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::args::ClassifyArgs;
 use crate::error::{file_error, CliError};
 use crate::format::{bytes, seconds};
+use crate::pair::answer;
 use crate::progress::Progress;
 use crate::text::read_text;
 use cipherloom_engine::bundle::ClientBundle;
@@ -10,7 +11,6 @@ use cipherloom_engine::keystore::ClientKeyFile;
 use cipherloom_engine::link::{self, Waits};
 use cipherloom_engine::remote::{classify, Server};
 use cipherloom_engine::{EngineError, PartyReport, Pin, SessionOptions};
-use cipherloom_model::forward::label;
 use cipherloom_model::Truncation;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,9 @@ pub fn run(args: &ClassifyArgs) -> Result<(), CliError> {
         },
         network,
     };
-    let plan = &bundle.plan;
+    let variant = args.answer.map(|a| bundle.plan.with_answer(answer(a)));
+    let variant = variant.transpose()?;
+    let plan = variant.as_ref().unwrap_or(&bundle.plan);
     progress.expect(plan);
     let options = SessionOptions::default();
     let outcome = classify(
@@ -89,8 +91,8 @@ pub fn run(args: &ClassifyArgs) -> Result<(), CliError> {
     progress.done();
     let name = |i: usize| bundle.labels.get(i).cloned().unwrap_or_default();
     let report = ClassifyReport {
-        label: name(label(&outcome.logits)),
-        logits: Some(outcome.logits),
+        label: name(outcome.label),
+        logits: outcome.logits,
         labels: bundle.labels.clone(),
         model: plan.request().shape.name.clone(),
         tokens: document.real,

@@ -3,7 +3,7 @@
 use crate::args::DemoArgs;
 use crate::error::{file_error, CliError};
 use crate::format::{bytes, seconds, table};
-use crate::pair::{max_diff, prepare, Answer, Pair, Prepared};
+use crate::pair::{answer, opened_diff, prepare, Answer, Pair, Prepared};
 use crate::progress::Progress;
 use crate::shipped::{ModelFolder, DOCUMENT, DOCUMENT_NAME};
 use crate::text::read_text;
@@ -50,11 +50,11 @@ struct DemoReport {
     label: String,
     surrogate_label: String,
     exact_label: String,
-    logits: Vec<f64>,
+    logits: Option<Vec<f64>>,
     surrogate_logits: Vec<f64>,
     exact_logits: Vec<f64>,
-    max_logit_diff_surrogate: f64,
-    max_logit_diff_exact: f64,
+    max_logit_diff_surrogate: Option<f64>,
+    max_logit_diff_exact: Option<f64>,
     model: String,
     tokens: usize,
     tokens_in_text: usize,
@@ -93,7 +93,8 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let mut progress = Progress::new(args.json);
     progress.say("loading the model");
     let folder = ModelFolder::open(args.model.as_ref())?;
-    let prepared = prepare(&folder, &args.choices)?;
+    let mut prepared = prepare(&folder, &args.choices)?;
+    prepared.plan = prepared.plan.with_answer(answer(args.answer))?;
     let (text, source) = text(args.text.as_ref())?;
     let encoded = prepared
         .tokenizer
@@ -179,14 +180,11 @@ fn report(
     network: &str,
     compare_plain: Option<compare::Comparison>,
 ) -> DemoReport {
-    let name = |logits: &[f64]| {
-        p.model
-            .config
-            .labels
-            .get(label(logits))
-            .cloned()
-            .unwrap_or_default()
+    let name = |label: usize| {
+        let labels = &p.model.config.labels;
+        labels.get(label).cloned().unwrap_or_default()
     };
+    let opened = a.client.logits.as_deref();
     let stages: Vec<StageLine> = a
         .server
         .stages
@@ -196,11 +194,11 @@ fn report(
         .collect();
     let c: &PartyReport = &a.client.report;
     DemoReport {
-        label: name(&a.client.logits),
-        surrogate_label: name(&a.surrogate),
-        exact_label: name(&a.exact),
-        max_logit_diff_surrogate: max_diff(&a.client.logits, &a.surrogate),
-        max_logit_diff_exact: max_diff(&a.client.logits, &a.exact),
+        label: name(a.client.label),
+        surrogate_label: name(label(&a.surrogate)),
+        exact_label: name(label(&a.exact)),
+        max_logit_diff_surrogate: opened_diff(opened, &a.surrogate),
+        max_logit_diff_exact: opened_diff(opened, &a.exact),
         model: folder.name(),
         tokens: text.real,
         tokens_in_text: text.total,
@@ -287,18 +285,25 @@ fn print(r: &DemoReport) {
             .collect::<Vec<_>>()
             .join("  ")
     };
-    println!("encrypted   {:<10} {}", r.label, logits(&r.logits));
+    let beside =
+        |d: Option<f64>| d.map_or_else(String::new, |d| format!("   largest difference {d:.5}"));
+    let opened = r.logits.as_deref();
     println!(
-        "surrogate   {:<10} {}   largest difference {:.5}",
-        r.surrogate_label,
-        logits(&r.surrogate_logits),
-        r.max_logit_diff_surrogate
+        "encrypted   {:<10} {}",
+        r.label,
+        opened.map_or_else(|| "logits not opened".into(), logits)
     );
     println!(
-        "exact       {:<10} {}   largest difference {:.5}",
+        "surrogate   {:<10} {}{}",
+        r.surrogate_label,
+        logits(&r.surrogate_logits),
+        beside(r.max_logit_diff_surrogate)
+    );
+    println!(
+        "exact       {:<10} {}{}",
         r.exact_label,
         logits(&r.exact_logits),
-        r.max_logit_diff_exact
+        beside(r.max_logit_diff_exact)
     );
     if let Some(c) = &r.compare_plain {
         println!("\nstages against the plaintext surrogate (largest difference):");

@@ -8,7 +8,9 @@ use crate::pair::{prepare, shape_plan};
 use crate::shipped::ModelFolder;
 use cipherloom_engine::link;
 use cipherloom_plan::predict::predict;
-use cipherloom_plan::{Document, LinkRate, MachineProfile, MemoryEstimate, Plan, Prediction, Ring};
+use cipherloom_plan::{
+    Answer, Document, LinkRate, MachineProfile, MemoryEstimate, Plan, Prediction, Ring,
+};
 use cipherloom_spec::cost::{HeCounts, MpcCounts, Traffic};
 use serde::Serialize;
 
@@ -36,6 +38,7 @@ struct PlanReport<'a> {
     length: usize,
     block: usize,
     carry: &'a str,
+    answer: Answer,
     scan_depth: usize,
     rings: Vec<RingLine>,
     keys: Vec<KeyList>,
@@ -104,6 +107,7 @@ fn report<'a>(
         length: d.request.length,
         block: d.scan_block,
         carry: d.request.carry.name(),
+        answer: d.request.answer,
         scan_depth: plan.scan().schedule.depth(),
         rings: rings
             .iter()
@@ -161,8 +165,12 @@ fn report<'a>(
 
 fn print(plan: &Plan, r: &PlanReport<'_>) {
     println!(
-        "{} at {} tokens, scan block {}, carry {}\n",
-        r.model, r.length, r.block, r.carry
+        "{} at {} tokens, scan block {}, carry {}, answer {}\n",
+        r.model,
+        r.length,
+        r.block,
+        r.carry,
+        r.answer.name()
     );
     let rows: Vec<Vec<String>> = plan
         .stages()

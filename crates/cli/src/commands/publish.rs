@@ -3,7 +3,7 @@
 use crate::args::PublishArgs;
 use crate::error::CliError;
 use crate::format::bytes;
-use crate::pair::prepare;
+use crate::pair::{answer, prepare};
 use crate::progress::Progress;
 use crate::shipped::ModelFolder;
 use cipherloom_engine::bundle::{deploy, IdentitySource};
@@ -37,7 +37,8 @@ pub fn run(args: &PublishArgs) -> Result<(), CliError> {
     let progress = Progress::new(args.json);
     progress.say("loading and planning");
     let folder = ModelFolder::open(Some(&args.model))?;
-    let prepared = prepare(&folder, &args.choices)?;
+    let mut prepared = prepare(&folder, &args.choices)?;
+    prepared.plan = prepared.plan.with_answer(answer(args.answer))?;
     let names: Vec<&str> = args.names.iter().map(String::as_str).collect();
     let source = match (&args.certificate, &args.key) {
         (Some(certificate), Some(key)) => IdentitySource::Files { certificate, key },
@@ -64,7 +65,7 @@ pub fn run(args: &PublishArgs) -> Result<(), CliError> {
         plan: hex(&prepared.plan.hash()),
         length: d.request.length,
         labels: d.request.labels.clone(),
-        answer: "logits",
+        answer: d.request.answer.name(),
         security_bits: d.security_bits,
         failure_log2: d.failure_log2,
         setup_bytes: d.setup_bytes,

@@ -248,6 +248,10 @@ impl Observer for Watch<'_> {
         self.metrics.seconds(general(&report.name), report.seconds);
     }
 
+    fn warning(&mut self, text: &dyn std::fmt::Display) {
+        tracing::warn!(session = self.session, "{text}");
+    }
+
     fn traffic(&mut self, sent: u64, received: u64) {
         self.metrics.traffic("sent", sent - self.sent);
         self.metrics.traffic("received", received - self.received);

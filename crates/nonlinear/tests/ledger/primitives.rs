@@ -1,7 +1,7 @@
 //! One step for every protocol of the two-party layer.
 
 use crate::{at, bits, step, words, Step, F};
-use cipherloom_mpc::{CompareFormat, Domain, Party};
+use cipherloom_mpc::{index_bits, CompareFormat, Domain, Party};
 use cipherloom_plan::describe::ledger::Side;
 use cipherloom_spec::FracBits;
 
@@ -81,6 +81,21 @@ fn open(n: usize, width: u32) -> Step {
     )
 }
 
+fn label(n: usize, int_bits: u32) -> Step {
+    let format = CompareFormat {
+        kept_frac: F.0,
+        int_bits,
+    };
+    step(
+        "label",
+        move |p| {
+            let index = p.argmax(&words(n, F), int_bits).unwrap();
+            p.open_to_client(&index, index_bits(n)).unwrap();
+        },
+        move |l| l.open_label(n, format),
+    )
+}
+
 pub fn product(n: usize) -> Step {
     step(
         "product",
@@ -156,6 +171,7 @@ pub fn primitives(sizes: &[usize]) -> Vec<Step> {
         ]);
     }
     all.extend([mux(&[]), mux(&[0, 3]), mux(&[1001, 77, 5]), mux(&[1])]);
+    all.extend([1, 2, 3, 5, 17, 100, 1000].map(|n| label(n, n as u32 % 9)));
     all.extend([b2a(&[]), b2a(&[7, 0, 1000]), b2a(&[9])]);
     all
 }

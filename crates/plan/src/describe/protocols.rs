@@ -17,6 +17,11 @@ pub const RLWE_CHUNKS_A_MESSAGE: u64 = 4;
 /// Bits that the extension adds: 64 to 88 (`mpc::truncate::extend_64_88`).
 pub const EXTENSION_BITS: u64 = 24;
 
+/// Mirrors `mpc::index_bits`: `ceil(log2 n)`, and one for a single word.
+fn index_bits(n: usize) -> u32 {
+    n.saturating_sub(1).checked_ilog2().map_or(1, |k| k + 1)
+}
+
 /// Bits of one digit table of a comparison and of its choice.
 struct Digits {
     /// Number of digits.
@@ -233,6 +238,23 @@ impl Ledger {
     /// `TwoParty::open_to_client` of `n` words of `bits` bits.
     pub fn open_to_client(&mut self, n: usize, bits: u32) {
         self.message(Side::Server, packed(u64::from(bits) * n as u64));
+    }
+
+    /// `TwoParty::argmax` of `n` words: rounds of pairs of neighbours; the last round selects an index only.
+    pub fn argmax(&mut self, n: usize, format: CompareFormat) {
+        let mut left = n;
+        while left > 1 {
+            let pairs = left / 2;
+            self.less_than(pairs, 1, format);
+            self.mux(if left == 2 { 1 } else { 2 * pairs });
+            left -= pairs;
+        }
+    }
+
+    /// The answer by label: the argmax of `n` words, and the opening of its index.
+    pub fn open_label(&mut self, n: usize, format: CompareFormat) {
+        self.argmax(n, format);
+        self.open_to_client(1, index_bits(n));
     }
 
     /// `mpc::rlwe`: sums of `terms` one-sided products of `n` elements, and the OT that resolves the wrap.

@@ -1,8 +1,8 @@
 //! Formats of pooling and classifier.
 
 use super::even::FRAC_RANGE;
-use super::words::{bits_above, in_range, WORD_BITS};
-use super::FormatError;
+use super::words::{bits_above, ceil_log2, in_range, SPARE_BITS, WORD_BITS};
+use super::{CompareFormat, FormatError};
 use crate::fixed::{OUTPUT_BITS, OUTPUT_FRAC};
 use crate::FracBits;
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,27 @@ impl PoolConfig {
             matrix_frac: FracBits(matrix_frac as u32),
         })
     }
+    /// Format of comparisons of two rounded logits, for an answer that is the label alone: all fraction bits, so that the
+    /// label is exact, and integer bits for four times `logit_max` (each logit has its bias) plus two spare (R16).
+    ///
+    /// # Errors
+    /// `Parameter` when that does not fit the output ring `Z_2^32`: `logit_max` above 2^15.
+    pub fn label_format(&self) -> Result<CompareFormat, FormatError> {
+        let small = (-20f64).exp2();
+        let widest = OUTPUT_BITS as i32 - 1 - OUTPUT_FRAC.0 as i32;
+        in_range(
+            "logit_max of an answer by label",
+            self.literal.logit_max,
+            small,
+            f64::from(widest - SPARE_BITS - 2).exp2(),
+            "scale the classifier, or answer with logits",
+        )?;
+        let int_bits = ceil_log2(4.0 * self.literal.logit_max) + SPARE_BITS;
+        Ok(CompareFormat {
+            kept_frac: OUTPUT_FRAC.0,
+            int_bits: int_bits.max(0) as u32,
+        })
+    }
     /// Shape.
     #[must_use]
     pub fn shape(&self) -> PoolShape {
@@ -124,5 +145,38 @@ impl PoolConfig {
     #[must_use]
     pub fn matrix_frac(&self) -> FracBits {
         self.matrix_frac
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixed::DEFAULT_FRAC;
+
+    #[test]
+    fn labels_are_compared_on_as_many_bits_as_the_logits_need() {
+        let format = |logit_max: f64| {
+            PoolConfig::new(PoolLiteral {
+                shape: PoolShape {
+                    tokens: 128,
+                    width: 64,
+                    classes: 2,
+                },
+                frac: DEFAULT_FRAC,
+                hidden_max: 16.0,
+                logit_max,
+            })
+            .and_then(|c| c.label_format())
+        };
+        // 4 * 16 = 2^6, and two spare bits.
+        for (logit_max, int_bits) in [(16.0, 8), (12.5, 8), (0.5, 3), (1e-4, 0), (32_768.0, 19)] {
+            let f = format(logit_max).ok();
+            assert_eq!(f.map(|f| (f.int_bits, f.kept_frac)), Some((int_bits, 12)));
+        }
+        // The logits would still fit their ring, their differences not.
+        assert!(matches!(
+            format(32_769.0),
+            Err(FormatError::Parameter { .. })
+        ));
     }
 }

@@ -5,7 +5,7 @@ use super::{CompareFormat, FormatError};
 /// Bits of a word before a truncation, sign excluded: `|word| < 2^62`.
 pub(super) const WORD_BITS: i32 = 62;
 /// Spare integer bits of every comparison (protocols.md R16, R20).
-const SPARE_BITS: i32 = 2;
+pub(super) const SPARE_BITS: i32 = 2;
 /// Widest comparison accepted here.
 const MAX_COMPARE_BITS: i32 = 62;
 
