@@ -14,11 +14,6 @@ use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Gives the memory of an ended session back to the system, which the C library's allocator does not do for threads that come
-/// and go (docs/decisions/0009-allocator.md).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {

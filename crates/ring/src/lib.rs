@@ -13,6 +13,7 @@ pub mod basis;
 pub mod convert;
 pub mod crt;
 pub mod error;
+pub mod heap;
 pub mod modulus;
 pub mod ntt;
 pub mod pack;

@@ -20,6 +20,7 @@ use crate::link::Waits;
 use crate::session::{ServerSide, SessionOptions};
 use crate::EngineError;
 use cipherloom_net::{LinkProfile, NetError, TcpAcceptor, TcpTransport};
+use cipherloom_ring::heap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub const WAITING_CONNECTIONS: usize = 32;
 const POLL: Duration = Duration::from_millis(100);
 /// How long sessions that were told to stop may take to notice, at the end of a stage.
 const TOLD_WAIT: Duration = Duration::from_secs(10);
+/// Quiet time after a session's end until what it left is given back to the system.
+const TIDY_WAIT: Duration = Duration::from_secs(1);
 /// Pause after an accept that the system refused, for want of descriptors for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -65,6 +68,8 @@ pub struct Service {
     connections: AtomicUsize,
     /// Number of the next session.
     next: AtomicU64,
+    /// Sessions that ended.
+    ended: AtomicU64,
     /// Sessions end before their next stage.
     force: Arc<AtomicBool>,
     /// New connections are refused.
@@ -110,6 +115,7 @@ impl Service {
             on_end,
             connections: AtomicUsize::new(0),
             next: AtomicU64::new(1),
+            ended: AtomicU64::new(0),
             force: Arc::new(AtomicBool::new(false)),
             stopping: AtomicBool::new(false),
         }))
@@ -137,7 +143,17 @@ impl Service {
         acceptor: &TcpAcceptor,
         stop: &AtomicBool,
     ) -> Result<Summary, EngineError> {
+        let mut tidied = self.ended.load(Ordering::SeqCst);
+        let mut ended = (tidied, Instant::now());
         while !stop.load(Ordering::Relaxed) {
+            let now = self.ended.load(Ordering::SeqCst);
+            if now != ended.0 {
+                ended = (now, Instant::now());
+            } else if now != tidied && ended.1.elapsed() > TIDY_WAIT {
+                // By now the writer threads of the last session are gone too.
+                heap::give_back();
+                tidied = now;
+            }
             match acceptor.accept(POLL, self.options.waits.message) {
                 Ok(tcp) => self.take(tcp),
                 Err(NetError::Timeout { .. }) => {}

@@ -110,6 +110,8 @@ impl Service {
             _ => tracing::info!(session = number, "session answered"),
         }
         watch.end(&result);
+        cipherloom_ring::heap::give_back();
+        self.ended.fetch_add(1, Ordering::SeqCst);
         (self.on_end)(&SessionEnd {
             session: number,
             result,

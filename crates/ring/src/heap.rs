@@ -1,0 +1,47 @@
+//! Freed memory goes back to the system.
+//!
+//! Polynomials are megabytes each. The GNU C library keeps what a thread freed in that thread's arena, so a server whose sessions
+//! come and go in threads of their own would stay at its peak for ever (docs/decisions/0009-freed-memory.md).
+
+/// Asks the allocator to give its free pages back. Costs some milliseconds a gigabyte; call it when a session has ended. Does
+/// nothing where the allocator is not that of the GNU C library.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)]
+pub fn give_back() {
+    // SAFETY: `malloc_trim` takes no pointer and may be called at any time from any thread; it locks each arena in turn
+    // and touches free chunks only.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Asks the allocator to give its free pages back: not needed on this system.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn give_back() {}
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    /// Resident pages of this process, in bytes.
+    fn resident() -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        4096 * pages
+    }
+
+    #[test]
+    fn what_a_thread_freed_is_given_back() {
+        // A small block after each large one keeps the arena's top where it is: nothing would be returned by itself.
+        let kept = std::thread::spawn(|| {
+            let all: Vec<(Vec<u8>, Vec<u8>)> =
+                (0..1000).map(|_| (vec![1; 100_000], vec![1; 64])).collect();
+            all.into_iter().map(|(_, small)| small).collect::<Vec<_>>()
+        })
+        .join()
+        .unwrap();
+        let before = resident();
+        super::give_back();
+        let after = resident();
+        assert_eq!(kept.len(), 1000);
+        assert!(after + (50 << 20) < before, "{before} to {after}");
+    }
+}
