@@ -15,6 +15,7 @@ pub struct Progress {
     until: Vec<u64>,
     current: String,
     traffic: String,
+    keys: u64,
 }
 
 impl Progress {
@@ -35,11 +36,13 @@ impl Progress {
             until: Vec::new(),
             current: String::new(),
             traffic: String::new(),
+            keys: 0,
         }
     }
 
     /// Weighs the bar by the stages' predicted times, so that it moves evenly. Without it every stage counts the same.
     pub fn expect(&mut self, plan: &Plan) {
+        self.keys = plan.document().setup_bytes;
         // A damaged profile is the business of `plan`; here it only makes the bar uneven.
         let Ok(profile) = load_profile(None) else {
             return;
@@ -79,12 +82,11 @@ impl Progress {
 impl Observer for Progress {
     fn phase(&mut self, name: &str) {
         self.current = match name {
-            "connect" => "connecting",
-            "setup" => "set-up: keys, sent once",
-            "offline" => "offline: base OTs",
-            _ => "online",
-        }
-        .to_owned();
+            "connect" => "connecting".to_owned(),
+            "setup" => format!("set-up: keys, {} once", bytes(self.keys)),
+            "offline" => "offline: base OTs".to_owned(),
+            _ => "online".to_owned(),
+        };
         self.show();
     }
 

@@ -131,8 +131,11 @@ fn client_side(plan: &Plan, ring: Ring, seed: &SecretSeed) -> Result<ClientSide,
 const KEEP: u8 = 1;
 const SEND: u8 = 0;
 
+/// Bytes of keys that may wait in the outgoing queue, so that the client holds few of them and its progress is true.
+const QUEUED_KEYS: u64 = 8 << 20;
+
 /// Opens the client's rings. Offers the fingerprint under which the server may still have the keys; sends the keys if it does
-/// not, one at a time. A fingerprint of zeros offers nothing.
+/// not, one at a time, and calls `progress` every few megabytes. A fingerprint of zeros offers nothing.
 ///
 /// # Errors
 /// Transport errors; parameters that the plan should have refused.
@@ -142,6 +145,7 @@ pub fn offer_keys(
     session: &SessionId,
     seed: &SecretSeed,
     known: Option<Fingerprint>,
+    progress: &mut dyn FnMut(&Channel),
 ) -> Result<Offered, EngineError> {
     let offered = known.unwrap_or(Fingerprint([0; 32]));
     channel.send(FrameKind::Setup, &offered.0)?;
@@ -153,7 +157,7 @@ pub fn offer_keys(
     // A label beside those of the rings: independent of every CKKS secret.
     let product_key = ProductKey::from_seed(&products, &seed.derive_seed(PRODUCTS, 0))?;
     let answer = channel.recv(FrameKind::Setup, 1)?;
-    let mut sent_bytes = 0;
+    let (mut sent_bytes, mut flushed) = (0, 0);
     let fingerprint = match (answer.first(), known) {
         (Some(&KEEP), Some(f)) => f,
         (Some(&SEND), _) => {
@@ -162,7 +166,13 @@ pub fn offer_keys(
             let mut send = |bytes: &[u8]| -> Result<(), EngineError> {
                 sent_bytes += bytes.len() as u64;
                 hasher.update(bytes);
-                Ok(channel.send(FrameKind::Setup, bytes)?)
+                channel.send(FrameKind::Setup, bytes)?;
+                if sent_bytes > flushed + QUEUED_KEYS {
+                    flushed = sent_bytes;
+                    channel.flush()?;
+                    progress(channel);
+                }
+                Ok(())
             };
             for (side, ring) in sides.iter().zip([Ring::Projection, Ring::Scan]) {
                 let public = side

@@ -231,10 +231,10 @@ pub fn run_client(
     channel.set_stage(SETUP_STAGE, "setup");
     let setup = os_prg().and_then(|mut prg| {
         let id = client_handshake(&mut channel, plan, &binding, &mut prg)?;
-        Ok((
-            offer_keys(&mut channel, plan, &id, source.seed, source.known)?,
-            id,
-        ))
+        let mut tell = |c: &Channel| tell_traffic(c, observer);
+        let (seed, known) = (source.seed, source.known);
+        let offered = offer_keys(&mut channel, plan, &id, seed, known, &mut tell)?;
+        Ok((offered, id))
     });
     let (offered, id) = told(&mut channel, setup)?;
     let setup_seconds = start.elapsed().as_secs_f64();

@@ -292,7 +292,7 @@ fn the_server_meets_a_bad_opening(s: &Setup) {
         });
         let id = hello(&mut c, &s.plan).unwrap();
         let seed = SecretSeed::from_os().unwrap();
-        let offered = offer_keys(&mut c, &s.plan, &id, &seed, None).unwrap();
+        let offered = offer_keys(&mut c, &s.plan, &id, &seed, None, &mut |_| {}).unwrap();
         assert!(offered.sent_bytes > 0);
         c.set_stage(OFFLINE_STAGE, "offline");
         let [nonce, base, trees] = OPEN_PAYLOADS;

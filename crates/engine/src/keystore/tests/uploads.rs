@@ -299,7 +299,12 @@ fn a_plans_list_is_what_its_keys_are() {
         .keys()
         .iter()
         .map(|k| k.bytes as u64)
-        .chain([74, 74, 32, 1])
+        .chain([
+            crate::handshake::HELLO_BYTES as u64,
+            crate::handshake::HELLO_BYTES as u64,
+            32,
+            1,
+        ])
         .map(cipherloom_net::message_bytes)
         .sum();
     assert_eq!(messages, of.document().setup_bytes);
