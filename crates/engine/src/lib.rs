@@ -23,6 +23,7 @@ pub mod server;
 pub mod service;
 pub mod session;
 pub mod stages;
+mod walk;
 pub mod weights;
 
 pub use error::EngineError;

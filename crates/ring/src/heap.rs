@@ -20,6 +20,7 @@ pub fn give_back() {
 pub fn give_back() {}
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     /// Resident pages of this process, in bytes.
     fn resident() -> u64 {
