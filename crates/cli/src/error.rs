@@ -3,7 +3,7 @@
 use cipherloom_engine::bundle::BundleError;
 use cipherloom_engine::service::NoRoom;
 use cipherloom_engine::EngineError;
-use cipherloom_model::ModelError;
+use cipherloom_model::{ModelError, Side};
 use cipherloom_plan::PlanError;
 use thiserror::Error;
 
@@ -25,6 +25,19 @@ pub enum CliError {
     /// Limits of a service.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
+    /// A text that must be cut, without permission.
+    #[error(
+        "the text has {tokens} tokens, this deployment takes {fit}; give --truncate to drop tokens at the {side}, or ask the \
+         provider for a longer one"
+    )]
+    TooLong {
+        /// Tokens of the text.
+        tokens: usize,
+        /// Tokens that fit.
+        fit: usize,
+        /// What would be cut.
+        side: Side,
+    },
     /// An argument.
     #[error("{argument}: {detail}")]
     Argument {

@@ -178,6 +178,15 @@ impl EngineError {
         }
     }
 
+    /// In what the parties differ, if that is the error.
+    #[must_use]
+    pub fn difference(&self) -> Option<&'static str> {
+        match self {
+            Self::Mismatch { what, .. } => Some(what),
+            _ => None,
+        }
+    }
+
     /// The two-party error inside, whichever layer wrapped it.
     fn two_party(&self) -> Option<&MpcError> {
         match self {

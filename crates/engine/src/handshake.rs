@@ -189,10 +189,11 @@ fn fresh_nonce(prg: &mut SecretPrg) -> [u8; 32] {
     nonce
 }
 
-fn receive(channel: &mut Channel) -> Result<(Hello, [u8; 32]), EngineError> {
+/// Reads a hello, unparsed.
+pub(crate) fn receive_hello(channel: &mut Channel) -> Result<[u8; HELLO_BYTES], EngineError> {
     let mut bytes = [0u8; HELLO_BYTES];
     channel.recv_into(FrameKind::Hello, &mut bytes)?;
-    Hello::parse(&bytes)
+    Ok(bytes)
 }
 
 /// The client's side: one flight out, one back.
@@ -207,7 +208,7 @@ pub fn client_handshake(
 ) -> Result<SessionId, EngineError> {
     let (own, nonce) = (Hello::of(plan), fresh_nonce(prg));
     channel.send(FrameKind::Hello, &own.bytes(&nonce))?;
-    let (peer, theirs) = receive(channel)?;
+    let (peer, theirs) = Hello::parse(&receive_hello(channel)?)?;
     own.compare(&peer)?;
     Ok(session_id(own.plan_hash, &nonce, &theirs, binding))
 }
@@ -222,7 +223,19 @@ pub fn server_handshake<'a>(
     binding: &Binding,
     prg: &mut SecretPrg,
 ) -> Result<(SessionId, &'a Arc<Plan>), EngineError> {
-    let (peer, theirs) = receive(channel)?;
+    let hello = receive_hello(channel)?;
+    answer_hello(&hello, channel, plans, binding, prg)
+}
+
+/// As [`server_handshake`], for a hello that was read already.
+pub(crate) fn answer_hello<'a>(
+    hello: &[u8; HELLO_BYTES],
+    channel: &mut Channel,
+    plans: &'a [Arc<Plan>],
+    binding: &Binding,
+    prg: &mut SecretPrg,
+) -> Result<(SessionId, &'a Arc<Plan>), EngineError> {
+    let (peer, theirs) = Hello::parse(hello)?;
     let named = plans.iter().find(|p| p.hash() == peer.plan_hash);
     let plan = named.or(plans.first()).ok_or(EngineError::Mismatch {
         what: "plan",

@@ -1,10 +1,11 @@
 //! Opening links: TLS over TCP, with an emulated network around it if asked for.
 
-use crate::handshake::Binding;
+use crate::handshake::{receive_hello, Binding, HELLO_BYTES};
 use crate::EngineError;
 use cipherloom_net::{
     Channel, ChannelConfig, EmulatedLink, LinkProfile, Pin, TcpTransport, TlsTransport, Transport,
 };
+use cipherloom_plan::SETUP_STAGE;
 use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub struct Link {
     pub channel: Channel,
     /// What the session id is bound to.
     pub binding: Binding,
+    /// The client's hello, if it was read already.
+    pub(crate) hello: Option<[u8; HELLO_BYTES]>,
 }
 
 impl Link {
@@ -64,7 +67,23 @@ impl Link {
         Ok(Self {
             channel: Channel::new(transport, config)?,
             binding,
+            hello: None,
         })
+    }
+
+    /// Reads the client's hello within `wait` for its header and again for the rest, before the server commits anything to it.
+    /// What it says is looked at by the session.
+    ///
+    /// # Errors
+    /// Transport errors.
+    pub(crate) fn await_hello(&mut self, wait: Duration) -> Result<(), EngineError> {
+        self.channel.set_stage(SETUP_STAGE, "setup");
+        let deadline = self.channel.config().deadline;
+        self.channel.set_deadline(wait);
+        let hello = receive_hello(&mut self.channel);
+        self.channel.set_deadline(deadline);
+        self.hello = Some(hello?);
+        Ok(())
     }
 
     /// Two parties of one process, over memory: nobody is between them, and nothing is authenticated.
@@ -73,6 +92,7 @@ impl Link {
         Self {
             channel,
             binding: Binding::insecure_none(),
+            hello: None,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::session::{
 };
 use crate::EngineError;
 use cipherloom_model::Encoded;
-use cipherloom_net::{LinkProfile, Pin};
+use cipherloom_net::{LinkProfile, NetError, Pin};
 use cipherloom_plan::Plan;
 
 /// Where and how a client connects.
@@ -46,9 +46,28 @@ pub fn classify(
         known: keys.fingerprint(&list, &seed)?,
     };
     observer.phase("connect");
-    let link = Link::connect(server.address, server.pin, server.network, &server.waits)?;
+    let link = Link::connect(server.address, server.pin, server.network, &server.waits)
+        .map_err(|e| unreachable(e, server.address))?;
     let outcome = run_client(link, plan, &source, input, options, observer)
         .map_err(EngineError::explained)?;
     keys.remember(&list, &seed, &outcome.fingerprint)?;
     Ok(outcome)
+}
+
+/// Names the address in an error of the TCP connection.
+fn unreachable(e: EngineError, address: &str) -> EngineError {
+    let at = |phase: String| format!("{phase} to {address}");
+    match e {
+        EngineError::Net(NetError::Io { phase, detail }) => EngineError::Net(NetError::Io {
+            phase: at(phase),
+            detail,
+        }),
+        EngineError::Net(NetError::Timeout { phase, waited }) => {
+            EngineError::Net(NetError::Timeout {
+                phase: at(phase),
+                waited,
+            })
+        }
+        e => e,
+    }
 }

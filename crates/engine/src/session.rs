@@ -5,7 +5,7 @@
 
 use crate::client::{ClientFace, ClientTables};
 use crate::face::Face;
-use crate::handshake::{client_handshake, server_handshake, SessionId};
+use crate::handshake::{answer_hello, client_handshake, receive_hello, SessionId};
 use crate::keys::{accept_keys, offer_keys};
 use crate::keystore::{Fingerprint, KeyList, KeyStore, MemoryKeyStore, StoreLimits};
 use crate::link::Link;
@@ -229,6 +229,7 @@ pub fn run_client(
     let Link {
         mut channel,
         binding,
+        ..
     } = link;
     if options.record_schedule {
         channel.record_schedule();
@@ -298,6 +299,7 @@ pub fn run_server(
     let Link {
         mut channel,
         binding,
+        hello,
     } = link;
     if options.record_schedule {
         channel.record_schedule();
@@ -305,7 +307,8 @@ pub fn run_server(
     observer.phase("setup");
     channel.set_stage(SETUP_STAGE, "setup");
     let setup = os_prg().and_then(|mut prg| {
-        let (id, plan) = server_handshake(&mut channel, &side.plans, &binding, &mut prg)?;
+        let hello = hello.map_or_else(|| receive_hello(&mut channel), Ok)?;
+        let (id, plan) = answer_hello(&hello, &mut channel, &side.plans, &binding, &mut prg)?;
         let keys = accept_keys(&mut channel, &side.list, &id, side.store.as_ref())?;
         Ok((keys, id, plan))
     });

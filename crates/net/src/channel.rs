@@ -118,6 +118,11 @@ impl Channel {
         self.config
     }
 
+    /// Another longest wait from now on.
+    pub fn set_deadline(&mut self, deadline: Duration) {
+        self.config.deadline = deadline;
+    }
+
     /// Counts so far.
     #[must_use]
     pub fn snapshot(&self) -> TrafficSnapshot {

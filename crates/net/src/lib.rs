@@ -31,6 +31,6 @@ pub use emulated::{EmulatedLink, LinkProfile};
 pub use error::NetError;
 pub use frame::{message_bytes, FrameKind, FRAME_PAYLOAD, HEADER_BYTES, MAX_MESSAGE};
 pub use memory::MemoryTransport;
-pub use tcp::{TcpAcceptor, TcpTransport};
+pub use tcp::{TcpAcceptor, TcpCloser, TcpTransport};
 pub use tls::{Pin, TlsAcceptor, TlsIdentity, TlsTransport, Validity};
 pub use transport::{Halves, LinkFault, RecvHalf, SendHalf, Transport};

@@ -71,6 +71,27 @@ impl TcpTransport {
             .map_err(|e| io("socket options", &e))?;
         Ok(Self { stream, write_wait })
     }
+
+    /// What ends this connection from another thread, whoever owns it then and whatever it waits for.
+    ///
+    /// # Errors
+    /// `Io` with the system's message.
+    pub fn closer(&self) -> Result<TcpCloser, NetError> {
+        let stream = self.stream.try_clone().map_err(|e| io("connection", &e))?;
+        Ok(TcpCloser(stream))
+    }
+}
+
+/// Ends a connection that belongs to somebody else. Dropping it does nothing.
+#[derive(Debug)]
+pub struct TcpCloser(TcpStream);
+
+impl TcpCloser {
+    /// Every read and write of the connection fails from now on, at both ends.
+    pub fn close(&self) {
+        // It may have ended by itself.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 /// A listening TCP socket.

@@ -3,6 +3,24 @@
 //! Polynomials are megabytes each. The GNU C library keeps what a thread freed in that thread's arena, so a server whose sessions
 //! come and go in threads of their own would stay at its peak for ever (docs/decisions/0009-freed-memory.md).
 
+/// Makes all threads of this process allocate from one arena. Call it first thing, before there are threads.
+///
+/// [`give_back`] returns the free end of the first arena only: whatever ends the arena of a session's thread stays resident, and a
+/// server at rest would show a memory that depends on which thread freed last. Does nothing where the allocator is not that of
+/// the GNU C library.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)]
+pub fn share_one_arena() {
+    // SAFETY: `mallopt` takes two integers, and `M_ARENA_MAX` only bounds how many arenas are made from now on.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Makes all threads allocate from one arena: not needed on this system.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn share_one_arena() {}
+
 /// Asks the allocator to give its free pages back. Costs some milliseconds a gigabyte; call it when a session has ended. Does
 /// nothing where the allocator is not that of the GNU C library.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

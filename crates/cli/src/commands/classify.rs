@@ -11,7 +11,7 @@ use cipherloom_engine::keystore::ClientKeyFile;
 use cipherloom_engine::link::{self, Waits};
 use cipherloom_engine::remote::{classify, Server};
 use cipherloom_engine::{EngineError, PartyReport, Pin, SessionOptions};
-use cipherloom_model::Truncation;
+use cipherloom_model::{ModelError, Truncation};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -58,7 +58,10 @@ pub fn run(args: &ClassifyArgs) -> Result<(), CliError> {
     } else {
         Truncation::Refuse
     };
-    let document = bundle.encode(&text, truncation)?;
+    let document = bundle.encode(&text, truncation).map_err(|e| match e {
+        ModelError::TooLong { tokens, fit, side } => CliError::TooLong { tokens, fit, side },
+        e => e.into(),
+    })?;
     drop(text);
     let keys = ClientKeyFile::at(&keys_folder(args.keys.as_deref())?, &pin.bytes())
         .map_err(EngineError::from)?;

@@ -8,7 +8,8 @@ use crate::serving::{load, say, LISTENING};
 use cipherloom_engine::keystore::{FileKeyStore, StoreLimits};
 use cipherloom_engine::link::Waits;
 use cipherloom_engine::service::{
-    Limits, MetricsEndpoint, OnEnd, Service, ServiceOptions, SessionEnd, SessionResult,
+    share_one_arena, Limits, MetricsEndpoint, OnEnd, Service, ServiceOptions, SessionEnd,
+    SessionResult,
 };
 use cipherloom_engine::{EngineError, TcpAcceptor};
 use serde::Serialize;
@@ -41,6 +42,7 @@ struct Listening {
 /// # Errors
 /// A bad model, deployment, certificate or address; limits that let nobody in.
 pub fn run(args: &ServeArgs) -> Result<(), CliError> {
+    share_one_arena();
     log(args.log);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {

@@ -200,7 +200,9 @@ impl<'a> Watch<'a> {
                 self.metrics.seconds("session", seconds);
                 "answered"
             }
-            SessionResult::Failed { code, kind, stage } => {
+            SessionResult::Failed {
+                code, kind, stage, ..
+            } => {
                 let failure = Failure {
                     code: u32::from(*code),
                     kind,
@@ -231,6 +233,7 @@ fn general(stage: &str) -> &str {
 
 impl Observer for Watch<'_> {
     fn phase(&mut self, name: &str) {
+        tracing::debug!(session = self.session, phase = name, "phase");
         if name != "setup" {
             let seconds = self.phase.elapsed().as_secs_f64();
             self.metrics.seconds(&self.place, seconds);

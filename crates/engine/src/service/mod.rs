@@ -2,7 +2,8 @@
 //!
 //! Every connection has its own thread from the first byte on, so a slow or hostile client keeps nobody waiting. A
 //! connection first proves that it speaks TLS and sends a hello, then asks [`Admission`] for a place; without one it is told
-//! `busy` and closed. A session that ends frees all it held. What is logged of a session is its number, stage and code.
+//! `busy` and closed. Of the connections that have no place, the one that waited longest makes room for a new one, so idle
+//! connections keep nobody out. A session that ends frees all it held. What is logged of a session is its number, stage and code.
 
 mod admission;
 mod http;
@@ -15,19 +16,21 @@ pub use metrics::Metrics;
 pub use one::{SessionEnd, SessionResult};
 
 pub use cipherloom_net::TlsAcceptor;
+pub use cipherloom_ring::heap::share_one_arena;
 
 use crate::link::Waits;
 use crate::session::{ServerSide, SessionOptions};
 use crate::EngineError;
-use cipherloom_net::{LinkProfile, NetError, TcpAcceptor, TcpTransport};
+use cipherloom_net::{LinkProfile, NetError, TcpAcceptor, TcpCloser, TcpTransport};
 use cipherloom_ring::heap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections that may be in their TLS handshake or waiting to be refused, besides the running sessions. More are closed at
-/// once.
+/// Connections without a place that may be open at a time: in their TLS handshake, before their hello, or being refused. One more
+/// closes the oldest of them.
 pub const WAITING_CONNECTIONS: usize = 32;
 /// How often the accept loop looks whether it must stop.
 const POLL: Duration = Duration::from_millis(100);
@@ -66,6 +69,10 @@ pub struct Service {
     on_end: OnEnd,
     /// Connections in any state.
     connections: AtomicUsize,
+    /// Those without a place, by age.
+    waiting: Mutex<BTreeMap<u64, TcpCloser>>,
+    /// Number of the next connection.
+    next_connection: AtomicU64,
     /// Number of the next session.
     next: AtomicU64,
     /// Sessions that ended.
@@ -85,12 +92,23 @@ pub struct Summary {
     pub cut: usize,
 }
 
-/// Takes a connection off the count, whatever happens.
-struct Connection(Arc<Service>);
+/// Takes a connection off the counts, whatever happens.
+struct Connection {
+    service: Arc<Service>,
+    number: u64,
+}
+
+impl Connection {
+    /// It has a place: it is no longer closed to make room.
+    fn admitted(&self) {
+        self.service.waiting().remove(&self.number);
+    }
+}
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
+        self.admitted();
+        self.service.connections.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -114,6 +132,8 @@ impl Service {
             options,
             on_end,
             connections: AtomicUsize::new(0),
+            waiting: Mutex::new(BTreeMap::new()),
+            next_connection: AtomicU64::new(0),
             next: AtomicU64::new(1),
             ended: AtomicU64::new(0),
             force: Arc::new(AtomicBool::new(false)),
@@ -166,17 +186,35 @@ impl Service {
         Ok(self.drain(acceptor))
     }
 
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, TcpCloser>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// One connection, in a thread of its own.
     fn take(self: &Arc<Self>, tcp: TcpTransport) {
-        let open = self.connections.fetch_add(1, Ordering::SeqCst) + 1;
-        let guard = Connection(Arc::clone(self));
-        if open > self.options.limits.sessions + WAITING_CONNECTIONS {
-            self.metrics.refused("connections");
+        let number = self.next_connection.fetch_add(1, Ordering::SeqCst);
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        let guard = Connection {
+            service: Arc::clone(self),
+            number,
+        };
+        let Ok(closer) = tcp.closer() else {
+            self.metrics.refused("descriptors");
             return;
+        };
+        {
+            let mut waiting = self.waiting();
+            if waiting.len() >= WAITING_CONNECTIONS {
+                if let Some((_, oldest)) = waiting.pop_first() {
+                    oldest.close();
+                    self.metrics.refused("connections");
+                }
+            }
+            waiting.insert(number, closer);
         }
         let spawned = std::thread::Builder::new()
             .name("cipherloom-session".to_owned())
-            .spawn(move || guard.0.connection(tcp));
+            .spawn(move || guard.service.connection(tcp, &guard));
         if spawned.is_err() {
             // No thread, no session: the client sees a closed connection.
             self.metrics.refused("threads");

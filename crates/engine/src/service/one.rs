@@ -1,12 +1,11 @@
 //! One connection, from its first byte to its end.
 
 use super::metrics::Watch;
-use super::Service;
-use crate::handshake::HELLO_BYTES;
+use super::{Connection, Service};
 use crate::link::Link;
 use crate::session::run_server;
 use crate::{EngineError, PartyReport};
-use cipherloom_net::{FrameKind, NetError, TcpTransport};
+use cipherloom_net::TcpTransport;
 use serde::Serialize;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
@@ -28,6 +27,9 @@ pub enum SessionResult {
         code: u16,
         /// Kind of the error.
         kind: &'static str,
+        /// In what the parties differ, for a `mismatch`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        what: Option<&'static str>,
     },
     /// It never began.
     Refused {
@@ -48,14 +50,14 @@ pub struct SessionEnd {
 
 impl Service {
     /// Serves a connection. Nothing that a client does ends more than its own session.
-    pub(super) fn connection(&self, tcp: TcpTransport) {
+    pub(super) fn connection(&self, tcp: TcpTransport, connection: &Connection) {
         let waits = &self.options.waits;
         let link = self
             .tls
             .accept(tcp, waits.connect)
             .map_err(EngineError::from)
             .and_then(|tls| Link::over_tls(tls, self.options.network, waits));
-        let link = match link {
+        let mut link = match link {
             Ok(link) => link,
             Err(e) => {
                 // Whoever does not finish the TLS handshake is no client: a scanner, or one with another pin.
@@ -64,6 +66,14 @@ impl Service {
                 return;
             }
         };
+        // No hello, no place: whoever connects and says nothing takes nothing from others.
+        if let Err(e) = link.await_hello(waits.connect.min(waits.message)) {
+            self.metrics.refused("hello");
+            tracing::debug!(kind = e.kind(), "no hello");
+            // The client may be gone already.
+            let _ = link.channel.send_error(e.code());
+            return;
+        }
         let place = match self.admission.enter() {
             _ if self.stopping.load(Ordering::SeqCst) => Err(("stopping", EngineError::Stopping)),
             Some(place) => Ok(place),
@@ -74,7 +84,7 @@ impl Service {
             Err((reason, error)) => {
                 self.metrics.refused(reason);
                 tracing::info!(reason, "session refused");
-                refuse(link, &error);
+                let _ = link.channel.send_error(error.code());
                 let end = SessionEnd {
                     session: 0,
                     result: SessionResult::Refused { reason },
@@ -82,6 +92,7 @@ impl Service {
                 return (self.on_end)(&end);
             }
         };
+        connection.admitted();
         let number = self.next.fetch_add(1, Ordering::SeqCst);
         let mut watch = Watch::begin(&self.metrics, number);
         tracing::info!(session = number, "session begins");
@@ -96,16 +107,23 @@ impl Service {
                 stage: watch.place().to_owned(),
                 code: e.code(),
                 kind: e.kind(),
+                what: e.difference(),
             },
             Err(_) => SessionResult::Failed {
                 stage: watch.place().to_owned(),
                 code: u16::MAX,
                 kind: "panic",
+                what: None,
             },
         };
         match &result {
-            SessionResult::Failed { stage, code, kind } => {
-                tracing::warn!(session = number, stage, code, kind, "session failed");
+            SessionResult::Failed {
+                stage,
+                code,
+                kind,
+                what,
+            } => {
+                tracing::warn!(session = number, stage, code, kind, what, "session failed");
             }
             _ => tracing::info!(session = number, "session answered"),
         }
@@ -116,15 +134,5 @@ impl Service {
             session: number,
             result,
         });
-    }
-}
-
-/// Reads the hello, so that nothing unread resets the connection, and says no.
-fn refuse(mut link: Link, error: &EngineError) {
-    let mut hello = [0u8; HELLO_BYTES];
-    let read: Result<(), NetError> = link.channel.recv_into(FrameKind::Hello, &mut hello);
-    if read.is_ok() {
-        // The client may be gone already.
-        let _ = link.channel.send_error(error.code());
     }
 }
