@@ -11,6 +11,11 @@ use std::time::Duration;
 /// Longest wait of a channel: a peer that sent too little has hung up already, so nothing waits that long.
 pub const WAIT: Duration = Duration::from_millis(500);
 
+/// Most edits of one program.
+const MAX_EDITS: usize = 64;
+/// Most values of an edited document.
+const MAX_VALUES: usize = 20_000;
+
 /// Limits of every channel here.
 pub fn config() -> ChannelConfig {
     ChannelConfig {
@@ -59,7 +64,9 @@ impl<'a> Input<'a> {
 pub fn edit_bytes(base: &[u8], program: &[u8]) -> Vec<u8> {
     let mut out = base.to_vec();
     let mut p = Input(program);
-    while !p.is_empty() && !out.is_empty() {
+    let mut steps = 0;
+    while !p.is_empty() && !out.is_empty() && steps < MAX_EDITS {
+        steps += 1;
         let at = u32::from_le_bytes(p.array()) as usize % out.len();
         let op = p.byte();
         let n = usize::from(p.byte() % 9);
@@ -97,10 +104,13 @@ pub fn edit_json(base: &Value, program: &[u8]) -> Vec<u8> {
     let mut doc = base.clone();
     let mut p = Input(program);
     let mut steps = 0;
-    while !p.is_empty() && steps < 32 {
+    while !p.is_empty() && steps < MAX_EDITS {
         steps += 1;
         let mut all = Vec::new();
         paths(&doc, "", &mut all);
+        if all.len() > MAX_VALUES {
+            break;
+        }
         let path = all[p.word() % all.len()].clone();
         let op = p.byte();
         let number: [u8; 8] = p.array();
@@ -124,7 +134,10 @@ pub fn edit_json(base: &Value, program: &[u8]) -> Vec<u8> {
             11 => {
                 if let Value::Array(a) = place {
                     if let Some(v) = a.get(word as usize % a.len().max(1)).cloned() {
-                        let more = [1, 1, 2, 200][(word >> 16) as usize % 4];
+                        let mut inside = Vec::new();
+                        paths(&v, "", &mut inside);
+                        let most = MAX_VALUES / inside.len();
+                        let more = [1, 1, 2, 200][(word >> 16) as usize % 4].min(most);
                         a.extend(std::iter::repeat_n(v, more));
                     }
                 }
