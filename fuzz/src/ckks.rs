@@ -3,8 +3,8 @@
 use super::support::{framed_peer, Input};
 use cipherloom_bridge::{CkksToShares, ExportDecryptor, SharesToCkks, SlotWords, WideFft};
 use cipherloom_ckks::{
-    Ciphertext, CkksError, CkksParameters, Decryptor, Encoder, EvaluationKey, Evaluator,
-    EvaluationKeys, KeyGenerator, PublicKey, SecretEncryptor, SecretKey, SeededCiphertext,
+    Ciphertext, CkksError, CkksParameters, Decryptor, Encoder, EvaluationKey, EvaluationKeys,
+    Evaluator, KeyGenerator, PublicKey, SecretEncryptor, SecretKey, SeededCiphertext,
 };
 use cipherloom_mpc::export::{export, ExportKey, Exported, PreparedExport, ReceivedExport};
 use cipherloom_net::FrameKind;
@@ -70,9 +70,7 @@ impl Toy {
     }
 
     pub fn relinearization(&self) -> EvaluationKey {
-        self.generator
-            .relinearization_key(&self.secret, 3)
-            .unwrap()
+        self.generator.relinearization_key(&self.secret, 3).unwrap()
     }
 
     pub fn rotation(&self) -> EvaluationKey {
@@ -154,8 +152,7 @@ pub fn crossings(data: &[u8]) -> bool {
         let words = SlotWords::new(vec![5; 16], vec![]).unwrap();
         return boundary.server(&[words], &mut channel).is_ok();
     }
-    let boundary =
-        CkksToShares::new(&t.params, &fft, t.params.scale(1), DEFAULT_FRAC).unwrap();
+    let boundary = CkksToShares::new(&t.params, &fft, t.params.scale(1), DEFAULT_FRAC).unwrap();
     let decryptor = Decryptor::new(&t.params, Arc::clone(&t.secret)).unwrap();
     let decryptor = ExportDecryptor::new(&t.params, &decryptor).unwrap();
     let (_peer, mut channel) = framed_peer(&[(FrameKind::Exported, message)]);
@@ -196,14 +193,30 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let seeded = t.seeded(3).to_bytes();
     vec![
         ("ckks_objects", "ok-public-key", t.public.to_bytes()),
-        ("ckks_objects", "ok-relinearization", t.relinearization().to_bytes()),
+        (
+            "ckks_objects",
+            "ok-relinearization",
+            t.relinearization().to_bytes(),
+        ),
         ("ckks_objects", "ok-rotation", t.rotation().to_bytes()),
         ("ckks_objects", "ok-seeded", seeded.clone()),
-        ("ckks_objects", "ok-ciphertext", t.seeded(1).expand(&t.params).unwrap().to_bytes()),
+        (
+            "ckks_objects",
+            "ok-ciphertext",
+            t.seeded(1).expand(&t.params).unwrap().to_bytes(),
+        ),
         ("exports", "ok-one", two(1, 1, export_message(1))),
         ("exports", "ok-degree-two", two(2, 1, export_message(2))),
-        ("exports", "ok-two", two(1, 2, [export_message(1), export_message(1)].concat())),
+        (
+            "exports",
+            "ok-two",
+            two(1, 2, [export_message(1), export_message(1)].concat()),
+        ),
         ("crossings", "ok-to-ckks", [vec![0], seeded].concat()),
-        ("crossings", "ok-to-shares", [vec![1], export_message(1)].concat()),
+        (
+            "crossings",
+            "ok-to-shares",
+            [vec![1], export_message(1)].concat(),
+        ),
     ]
 }

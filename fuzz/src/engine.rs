@@ -58,9 +58,8 @@ pub struct ToyKeys {
 pub fn toy_keys() -> &'static ToyKeys {
     static KEYS: OnceLock<ToyKeys> = OnceLock::new();
     KEYS.get_or_init(|| {
-        let params = || {
-            CkksParameters::insecure_for_tests(toy().insecure_build().unwrap()).unwrap()
-        };
+        let params =
+            || CkksParameters::insecure_for_tests(toy().insecure_build().unwrap()).unwrap();
         let request = |ring, relinearization, conjugation, rotation, max_level| KeyRequest {
             ring,
             relinearization,
@@ -144,7 +143,10 @@ pub fn upload(data: &[u8]) -> bool {
     };
     match keys {
         Ok(k) => {
-            assert_eq!(k.fingerprint() == t.fingerprint, all.ends_with(&t.objects.concat()));
+            assert_eq!(
+                k.fingerprint() == t.fingerprint,
+                all.ends_with(&t.objects.concat())
+            );
             true
         }
         Err(e) => {
@@ -249,8 +251,7 @@ pub fn folders() -> &'static Folders {
         let t = tiny();
         let (source, out) = (temp_dir(), temp_dir());
         t.write(source.path());
-        let at =
-            publish_loaded(source.path(), &t.model, tiny_plan(), &PIN, out.path()).unwrap();
+        let at = publish_loaded(source.path(), &t.model, tiny_plan(), &PIN, out.path()).unwrap();
         let read = |dir: &Path| {
             std::fs::read_dir(dir)
                 .unwrap()
@@ -404,7 +405,11 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("entry", "ok-unchanged", vec![1]),
         ("entry", "edited", edit(1, 90)),
         ("entry", "edited-and-sealed", edit(2, 130)),
-        ("entry", "ok-used", [vec![3], 9u64.to_le_bytes().to_vec()].concat()),
+        (
+            "entry",
+            "ok-used",
+            [vec![3], 9u64.to_le_bytes().to_vec()].concat(),
+        ),
         ("client_key", "ok-note", [vec![0], note].concat()),
         ("client_key", "ok-seed", [vec![1], vec![6; 32]].concat()),
     ];
@@ -429,7 +434,11 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         }
     }
     out.push(("bundle", "ok-table", vec![4, 0]));
-    out.push(("bundle", "table-edited", [vec![4, 1], edit(120, 0)[1..].to_vec()].concat()));
+    out.push((
+        "bundle",
+        "table-edited",
+        [vec![4, 1], edit(120, 0)[1..].to_vec()].concat(),
+    ));
     for (name, p) in programs(0) {
         let name = match name {
             "ok-unchanged" => "ok-document",

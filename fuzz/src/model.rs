@@ -53,7 +53,12 @@ fn tensors() -> (Value, Vec<u8>) {
         ("classifier.bias".into(), &[2], 0.1, 0.0),
         (format!("{layer}norm.weight"), &[16], 0.1, 1.0),
         (format!("{layer}mixer.in_proj.weight"), &[194, 16], 0.5, 0.0),
-        (format!("{layer}mixer.conv1d.weight"), &[160, 1, 4], 0.5, 0.0),
+        (
+            format!("{layer}mixer.conv1d.weight"),
+            &[160, 1, 4],
+            0.5,
+            0.0,
+        ),
         (format!("{layer}mixer.conv1d.bias"), &[160], 0.1, 0.0),
         (format!("{layer}mixer.dt_bias"), &[2], 0.5, 0.0),
         (format!("{layer}mixer.A_log"), &[2], 0.5, 0.5),
@@ -128,9 +133,17 @@ pub fn tiny() -> &'static Tiny {
     TINY.get_or_init(|| {
         let dir = temp_dir();
         let (config, (header, weights)) = (config_json(), tensors());
-        put(dir.path(), "config.json", &serde_json::to_vec_pretty(&config).unwrap());
+        put(
+            dir.path(),
+            "config.json",
+            &serde_json::to_vec_pretty(&config).unwrap(),
+        );
         let text = serde_json::to_vec(&header).unwrap();
-        put(dir.path(), "model.safetensors", &safetensors(&text, &weights));
+        put(
+            dir.path(),
+            "model.safetensors",
+            &safetensors(&text, &weights),
+        );
         let model = Mamba2::load(dir.path()).unwrap();
         let tokenizer = tokenizer_json();
         let t = Tokenizer::with_rules(&serde_json::to_vec(&tokenizer).unwrap(), RULES).unwrap();
@@ -165,7 +178,11 @@ impl Tiny {
         let pretty = |v: &Value| serde_json::to_vec_pretty(v).unwrap();
         put(dir, "config.json", &pretty(&self.config));
         let header = serde_json::to_vec(&self.header).unwrap();
-        put(dir, "model.safetensors", &safetensors(&header, &self.weights));
+        put(
+            dir,
+            "model.safetensors",
+            &safetensors(&header, &self.weights),
+        );
         put(dir, "tokenizer.json", &pretty(&self.tokenizer));
         put(dir, "calibration.json", &pretty(&self.calibration));
     }
@@ -198,7 +215,11 @@ pub fn weights(data: &[u8]) -> bool {
         _ => edit_bytes(&safetensors(&header(), &t.weights), d.0),
     };
     let dir = temp_dir();
-    put(dir.path(), "config.json", &serde_json::to_vec(&t.config).unwrap());
+    put(
+        dir.path(),
+        "config.json",
+        &serde_json::to_vec(&t.config).unwrap(),
+    );
     put(dir.path(), "model.safetensors", &file);
     match Mamba2::load(dir.path()) {
         Ok(m) => {
@@ -217,7 +238,11 @@ pub fn weights(data: &[u8]) -> bool {
 pub fn calibration(data: &[u8]) -> bool {
     let t = tiny();
     let dir = temp_dir();
-    put(dir.path(), "calibration.json", &json_input(&t.calibration, data));
+    put(
+        dir.path(),
+        "calibration.json",
+        &json_input(&t.calibration, data),
+    );
     match Calibration::load(dir.path(), &t.model) {
         Ok(c) => {
             // What is accepted can be planned or is refused.
@@ -248,7 +273,10 @@ pub fn ranges(data: &[u8]) -> bool {
     let known = tensor_names(1);
     match Ranges::load(&dir.path().join("ranges.json"), &known) {
         Ok((r, _)) => {
-            assert!(r.by_name.values().all(|v| v.min <= v.max && v.magnitude().is_finite()));
+            assert!(r
+                .by_name
+                .values()
+                .all(|v| v.min <= v.max && v.magnitude().is_finite()));
             true
         }
         Err(e) => {
@@ -334,7 +362,10 @@ pub fn programs(base: u8) -> Vec<(&'static str, Vec<u8>)> {
         ("delete", [vec![tag], step(0, 12, 2)].concat()),
         ("repeat", [vec![tag], step(25, 11, 3 << 16)].concat()),
         ("add", [vec![tag], step(0, 13, 1)].concat()),
-        ("two", [vec![tag], step(12, 14, 5), step(30, 5, 700)].concat()),
+        (
+            "two",
+            [vec![tag], step(12, 14, 5), step(30, 5, 700)].concat(),
+        ),
     ]
 }
 
@@ -353,9 +384,18 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("config", "ok-state-spaces", raw(&state_spaces)),
         ("config", "ok-bare-infinity", {
             let text = serde_json::to_string(&t.config).unwrap();
-            [vec![0], text.replace("{\"__float__\":\"Infinity\"}", "Infinity").into_bytes()].concat()
+            [
+                vec![0],
+                text.replace("{\"__float__\":\"Infinity\"}", "Infinity")
+                    .into_bytes(),
+            ]
+            .concat()
         }),
-        ("weights", "ok-file", [vec![0], safetensors(&header, &t.weights)].concat()),
+        (
+            "weights",
+            "ok-file",
+            [vec![0], safetensors(&header, &t.weights)].concat(),
+        ),
         ("calibration", "ok-file", raw(&t.calibration)),
         ("ranges", "ok-file", raw(&ranges_json())),
         ("tokenizer", "ok-words", raw(&t.tokenizer)),

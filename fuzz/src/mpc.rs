@@ -1,13 +1,10 @@
 //! Messages of the two-party layer: opening, oblivious transfers, products.
 
 use super::support::{config, edit_bytes, framed_peer, EditedTransport, Input};
-use cipherloom_mpc::rlwe::{
-    ClientSums, ProductKey, ProductPublicKey, RlweParameters, ServerSums,
-};
+use cipherloom_mpc::rlwe::{ClientSums, ProductKey, ProductPublicKey, RlweParameters, ServerSums};
 use cipherloom_mpc::session::OPEN_PAYLOADS;
 use cipherloom_mpc::{
-    Bits, CompareFormat, CotProducts, Domain, MpcConfig, MpcError, Party, Session, Shares,
-    TwoParty,
+    Bits, CompareFormat, CotProducts, Domain, MpcConfig, MpcError, Party, Session, Shares, TwoParty,
 };
 use cipherloom_net::{Channel, FrameKind, MemoryTransport};
 use cipherloom_ring::SecretSeed;
@@ -38,10 +35,7 @@ pub fn opening(data: &[u8]) -> bool {
     Session::open(channel, party, b"fuzz", small()).is_ok()
 }
 
-fn party(
-    channel: Channel,
-    party: Party,
-) -> Result<(Vec<u64>, Option<Vec<u64>>), MpcError> {
+fn party(channel: Channel, party: Party) -> Result<(Vec<u64>, Option<Vec<u64>>), MpcError> {
     let session = Session::open(channel, party, b"fuzz", small())?;
     let mut two = TwoParty::new(session, Box::new(CotProducts));
     let x = Shares {
@@ -74,7 +68,11 @@ pub fn session(data: &[u8]) -> bool {
     let mut d = Input(data);
     let edited_client = d.byte() % 2 == 0;
     let (a, b) = MemoryTransport::pair();
-    let [to_a, to_b]: [&[u8]; 2] = if edited_client { [d.0, &[]] } else { [&[], d.0] };
+    let [to_a, to_b]: [&[u8]; 2] = if edited_client {
+        [d.0, &[]]
+    } else {
+        [&[], d.0]
+    };
     let end = |t, program: &[u8]| {
         Channel::new(Box::new(EditedTransport::new(t, program)), config()).unwrap()
     };
@@ -113,7 +111,9 @@ pub fn rlwe() -> &'static Rlwe {
             let params = &params;
             let client = s.spawn(move || {
                 let mut prg = SecretSeed::from_bytes([2; 32]).derive("publish", 0);
-                product_key(params).publish(params, &mut a, &mut prg).unwrap();
+                product_key(params)
+                    .publish(params, &mut a, &mut prg)
+                    .unwrap();
             });
             let mut prg = SecretSeed::from_bytes([3; 32]).derive("receive", 0);
             let key = ProductPublicKey::receive(params, &mut b, &mut prg).unwrap();
@@ -126,15 +126,19 @@ pub fn rlwe() -> &'static Rlwe {
         let upload = std::thread::scope(|s| {
             let client = s.spawn(|| client_sums(&params).sums(&mut a, &[&WORDS]).is_ok());
             let upload = b.recv(FrameKind::Ciphertext, up as usize).unwrap();
-            b.send_error(0).unwrap();
+            drop(b);
             client.join().unwrap();
             upload
         });
         let (mut peer, mut channel) = Channel::memory_pair(config()).unwrap();
         peer.send(FrameKind::Ciphertext, &upload).unwrap();
-        ServerSums::new(params.clone(), public.clone(), SecretSeed::from_bytes([5; 32]))
-            .sums(&mut channel, &[&WORDS])
-            .unwrap();
+        ServerSums::new(
+            params.clone(),
+            public.clone(),
+            SecretSeed::from_bytes([5; 32]),
+        )
+        .sums(&mut channel, &[&WORDS])
+        .unwrap();
         let answer = peer.recv(FrameKind::Exported, down as usize).unwrap();
         Rlwe {
             public: public.to_bytes(),
@@ -210,15 +214,27 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         a.send(FrameKind::Ot, &ot).unwrap();
         out.extend(ot);
         out.extend(a.recv(FrameKind::Ot, OPEN_PAYLOADS[2]).unwrap());
-        a.send_error(0).unwrap();
+        drop(a);
         out
     });
     vec![
         ("opening", "ok-real", real),
         ("mpc_session", "ok-unchanged", vec![0]),
-        ("mpc_session", "trees-changed", vec![0, 2, 9, 0, 4, 1, 2, 3, 4]),
-        ("mpc_session", "points-changed", vec![1, 1, 9, 0, 4, 1, 2, 3, 4]),
-        ("mpc_session", "refill-changed", vec![0, 3, 9, 0, 4, 1, 2, 3, 4]),
+        (
+            "mpc_session",
+            "trees-changed",
+            vec![0, 2, 9, 0, 4, 1, 2, 3, 4],
+        ),
+        (
+            "mpc_session",
+            "points-changed",
+            vec![1, 1, 9, 0, 4, 1, 2, 3, 4],
+        ),
+        (
+            "mpc_session",
+            "refill-changed",
+            vec![0, 3, 9, 0, 4, 1, 2, 3, 4],
+        ),
         ("products", "ok-stored-key", vec![0]),
         ("products", "ok-upload", vec![1]),
         ("products", "ok-answer", vec![2]),

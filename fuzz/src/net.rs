@@ -1,12 +1,12 @@
 //! Frames, certificates and keys, pins, TLS records.
 
-use super::support::{raw_peer, Input, WAIT};
+use super::support::{raw_peer, wire, Input, WAIT};
 use cipherloom_engine::keystore::Fingerprint;
-use cipherloom_net::{
-    message_bytes, Channel, FrameKind, NetError, Pin, TcpAcceptor, TcpTransport, TlsAcceptor,
-    TlsIdentity, TlsTransport,
-};
 use cipherloom_net::tls::Validity;
+use cipherloom_net::{
+    message_bytes, FrameKind, NetError, Pin, TcpAcceptor, TcpTransport, TlsAcceptor, TlsIdentity,
+    TlsTransport,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::OnceLock;
@@ -161,24 +161,6 @@ pub fn tls_handshake(data: &[u8]) -> bool {
     false
 }
 
-/// The wire bytes of these messages, all of one stage.
-pub fn wire(stage: u16, messages: &[(FrameKind, &[u8])]) -> Vec<u8> {
-    use super::support::config;
-    use cipherloom_net::{MemoryTransport, Transport};
-    let (a, b) = MemoryTransport::pair();
-    let mut sender = Channel::new(Box::new(a), config()).unwrap();
-    sender.set_stage(stage, "fuzz");
-    let mut len = 0;
-    for (kind, payload) in messages {
-        sender.send(*kind, payload).unwrap();
-        len += message_bytes(payload.len() as u64);
-    }
-    let (_send, mut recv) = (Box::new(b) as Box<dyn Transport>).split().unwrap();
-    let mut out = vec![0; len as usize];
-    recv.recv_exact(&mut out, WAIT).unwrap();
-    out
-}
-
 /// A certificate and a key to begin with.
 pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let (_, pem) = TlsIdentity::self_signed(&["localhost", "127.0.0.1"], 365).unwrap();
@@ -201,7 +183,10 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         }
         out.extend_from_slice(&[stage as u8, 200]);
         let kind = |k: u8| KINDS[usize::from(k & 0x7f)];
-        out.extend(wire(stage, &[(kind(kinds[0]), messages[0]), (kind(kinds[1]), messages[1])]));
+        out.extend(wire(
+            stage,
+            &[(kind(kinds[0]), messages[0]), (kind(kinds[1]), messages[1])],
+        ));
         out
     };
     let error = {
@@ -214,15 +199,31 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         out
     };
     vec![
-        ("frames", "ok-two", framed([0, 0x85], 0, [&[7; 74], &[1, 2, 3]])),
+        (
+            "frames",
+            "ok-two",
+            framed([0, 0x85], 0, [&[7; 74], &[1, 2, 3]]),
+        ),
         ("frames", "ok-empty", framed([5, 8], 9, [b"", b""])),
         ("frames", "ok-error", error),
         ("identity", "ok-ed25519", id),
         ("certificate", "ok-self-signed", der),
         ("pin", "ok-plain", pin.clone().into_bytes()),
-        ("pin", "ok-colons", colons.join(":").to_uppercase().into_bytes()),
-        ("tls_handshake", "client-hello", [&[0], &*client_hello()].concat()),
-        ("tls_handshake", "server-hello", [&[1], &*server_hello()].concat()),
+        (
+            "pin",
+            "ok-colons",
+            colons.join(":").to_uppercase().into_bytes(),
+        ),
+        (
+            "tls_handshake",
+            "client-hello",
+            [&[0], &*client_hello()].concat(),
+        ),
+        (
+            "tls_handshake",
+            "server-hello",
+            [&[1], &*server_hello()].concat(),
+        ),
     ]
 }
 

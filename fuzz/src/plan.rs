@@ -15,7 +15,8 @@ pub fn tiny_plan() -> &'static Plan {
         let t = tiny();
         let calibration: Calibration = serde_json::from_value(t.calibration.clone()).unwrap();
         let request =
-            Request::for_model("tiny", &t.model, &calibration, LENGTH, None, Carry::Serial).unwrap();
+            Request::for_model("tiny", &t.model, &calibration, LENGTH, None, Carry::Serial)
+                .unwrap();
         Plan::build(request).unwrap()
     })
 }
@@ -77,7 +78,10 @@ pub fn profile(data: &[u8]) -> bool {
     match MachineProfile::from_json("profile", &bytes) {
         Ok(p) => {
             let text = p.to_json().unwrap();
-            assert_eq!(MachineProfile::from_json("again", text.as_bytes()).unwrap(), p);
+            assert_eq!(
+                MachineProfile::from_json("again", text.as_bytes()).unwrap(),
+                p
+            );
             true
         }
         Err(e) => {

@@ -1,8 +1,8 @@
 //! What several targets share: programs that edit bytes and JSON, raw and framed peers, temporary folders.
 
 use cipherloom_net::{
-    Channel, ChannelConfig, FrameKind, Halves, LinkFault, MemoryTransport, RecvHalf, SendHalf,
-    Transport,
+    message_bytes, Channel, ChannelConfig, FrameKind, Halves, LinkFault, MemoryTransport, RecvHalf,
+    SendHalf, Transport,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -72,8 +72,16 @@ pub fn edit_bytes(base: &[u8], program: &[u8]) -> Vec<u8> {
         let n = usize::from(p.byte() % 9);
         let bytes = p.take(n);
         match op % 4 {
-            0 => out.iter_mut().skip(at).zip(bytes).for_each(|(o, b)| *o = *b),
-            1 => out.iter_mut().skip(at).zip(bytes).for_each(|(o, b)| *o ^= *b),
+            0 => out
+                .iter_mut()
+                .skip(at)
+                .zip(bytes)
+                .for_each(|(o, b)| *o = *b),
+            1 => out
+                .iter_mut()
+                .skip(at)
+                .zip(bytes)
+                .for_each(|(o, b)| *o ^= *b),
             2 => out.truncate(at),
             _ => {
                 out.splice(at..at, bytes.iter().copied());
@@ -194,15 +202,26 @@ pub fn raw_peer(wire: &[u8], piece: usize) -> (Box<dyn RecvHalf>, Channel) {
     (recv, Channel::new(Box::new(b), config()).unwrap())
 }
 
-/// A channel whose peer sent these messages in correct frames, then a report of failure so that no victim waits for more.
-/// The first value is the peer, which must live as long as the victim sends.
-pub fn framed_peer(messages: &[(FrameKind, Vec<u8>)]) -> (Channel, Channel) {
-    let (mut a, b) = Channel::memory_pair(config()).unwrap();
+/// The wire bytes of these messages, all of one stage.
+pub fn wire(stage: u16, messages: &[(FrameKind, &[u8])]) -> Vec<u8> {
+    let (a, b) = MemoryTransport::pair();
+    let mut sender = Channel::new(Box::new(a), config()).unwrap();
+    sender.set_stage(stage, "fuzz");
+    let mut len = 0;
     for (kind, payload) in messages {
-        a.send(*kind, payload).unwrap();
+        sender.send(*kind, payload).unwrap();
+        len += message_bytes(payload.len() as u64);
     }
-    a.send_error(0).unwrap();
-    (a, b)
+    let (_send, mut recv) = (Box::new(b) as Box<dyn Transport>).split().unwrap();
+    let mut out = vec![0; len as usize];
+    recv.recv_exact(&mut out, WAIT).unwrap();
+    out
+}
+
+/// A channel whose peer sent these messages in correct frames and hung up, so that no victim waits for more.
+pub fn framed_peer(messages: &[(FrameKind, Vec<u8>)]) -> (Box<dyn RecvHalf>, Channel) {
+    let messages: Vec<(FrameKind, &[u8])> = messages.iter().map(|(k, m)| (*k, &m[..])).collect();
+    raw_peer(&wire(0, &messages), usize::MAX)
 }
 
 /// Changes the payloads that go out: a program of (frame, place, bytes).

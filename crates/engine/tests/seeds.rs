@@ -100,7 +100,11 @@ fn every_decoder_accepts_or_refuses_without_a_panic() {
         let mut random = Random(42);
         for (name, seed) in &seeds {
             let accepted = timed(target, name, seed);
-            assert!(accepted || !name.starts_with("ok"), "{}/{name} was refused", target.name);
+            assert!(
+                accepted || !name.starts_with("ok"),
+                "{}/{name} was refused",
+                target.name
+            );
             // All truncations of short seeds, as many of long ones as there is time for.
             let step = seed.len().div_ceil(share).max(1);
             for cut in (0..seed.len()).step_by(step) {
@@ -111,7 +115,12 @@ fn every_decoder_accepts_or_refuses_without_a_panic() {
                 timed(target, &format!("{name}, change {i}"), &changed);
             }
         }
-        eprintln!("{:14} {:3} seeds, {:?}", target.name, seeds.len(), start.elapsed());
+        eprintln!(
+            "{:14} {:3} seeds, {:?}",
+            target.name,
+            seeds.len(),
+            start.elapsed()
+        );
     }
 }
 
@@ -124,7 +133,12 @@ fn the_seeds_are_small_and_belong_to_targets() {
     }
     for t in TARGETS {
         for (name, bytes) in seeds(t) {
-            assert!(bytes.len() <= 64 << 10, "{}/{name}: {}", t.name, bytes.len());
+            assert!(
+                bytes.len() <= 64 << 10,
+                "{}/{name}: {}",
+                t.name,
+                bytes.len()
+            );
             total += bytes.len();
         }
     }

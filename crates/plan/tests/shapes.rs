@@ -260,7 +260,10 @@ fn the_largest_requests_end_soon() {
             let took = start.elapsed();
             eprintln!(
                 "{hidden} {heads}x{head_dim} {state}, {length} {block:?} {carry:?}: {took:?} {}",
-                p.map_or_else(|e| e.to_string(), |p| format!("{} stages", p.stages().len()))
+                p.map_or_else(
+                    |e| e.to_string(),
+                    |p| format!("{} stages", p.stages().len())
+                )
             );
             assert!(took.as_secs() < 20, "{took:?}");
         }

@@ -27,9 +27,8 @@ fn golden(name: &str, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, make()).unwrap();
     }
-    std::fs::read(&path).unwrap_or_else(|e| {
-        panic!("golden/{name}: {e}; CIPHERLOOM_WRITE_GOLDEN=1 makes it again")
-    })
+    std::fs::read(&path)
+        .unwrap_or_else(|e| panic!("golden/{name}: {e}; CIPHERLOOM_WRITE_GOLDEN=1 makes it again"))
 }
 
 /// The file, which the encoder must make from the same values.

@@ -3,8 +3,8 @@
 use super::targets::ckks::{client, Toy};
 use super::targets::engine::{hello, PLAN_HASH};
 use super::targets::mpc::rlwe;
-use super::targets::net::{wire, KINDS};
-use super::targets::support::{config, framed_peer, raw_peer};
+use super::targets::net::KINDS;
+use super::targets::support::{config, framed_peer, raw_peer, wire};
 use super::{same, with};
 use cipherloom_bridge::{CkksToShares, ExportDecryptor, WideFft};
 use cipherloom_ckks::{
@@ -25,8 +25,11 @@ use std::sync::Arc;
 #[test]
 fn frames_of_every_kind() {
     let texts = KINDS.map(|k| format!("{k:?}").into_bytes());
-    let messages: Vec<(FrameKind, &[u8])> =
-        KINDS.iter().zip(&texts).map(|(k, t)| (*k, &t[..])).collect();
+    let messages: Vec<(FrameKind, &[u8])> = KINDS
+        .iter()
+        .zip(&texts)
+        .map(|(k, t)| (*k, &t[..]))
+        .collect();
     let bytes = same("frames.bin", || wire(0x0102, &messages));
     let (_peer, mut channel) = raw_peer(&bytes, 1000);
     channel.set_stage(0x0102, "golden");
@@ -47,7 +50,14 @@ fn frames_of_every_kind() {
     channel.set_stage(0x0102, "golden");
     let e = channel.recv(KINDS[0], 5).unwrap_err();
     assert!(
-        matches!(e, NetError::Version { expected: 1, got: 2, .. }),
+        matches!(
+            e,
+            NetError::Version {
+                expected: 1,
+                got: 2,
+                ..
+            }
+        ),
         "{e}"
     );
 }
@@ -76,7 +86,9 @@ fn the_greeting() {
 
 fn slots(t: &Toy, c: &Ciphertext) -> Vec<f64> {
     let decryptor = Decryptor::new(&t.params, Arc::clone(&t.secret)).unwrap();
-    t.encoder.decode_real(&decryptor.decrypt(c).unwrap()).unwrap()
+    t.encoder
+        .decode_real(&decryptor.decrypt(c).unwrap())
+        .unwrap()
 }
 
 fn near(got: &[f64], want: impl Fn(usize) -> f64) {
@@ -146,7 +158,9 @@ fn ckks_ciphertexts() {
     assert_eq!(c.to_bytes(), bytes);
     version_error(Ciphertext::from_bytes(p, &with(&bytes, 4, &[2])));
 
-    let bytes = same("ckks-seeded-ciphertext.bin", || Toy::new().seeded(3).to_bytes());
+    let bytes = same("ckks-seeded-ciphertext.bin", || {
+        Toy::new().seeded(3).to_bytes()
+    });
     let c = SeededCiphertext::from_bytes(p, &bytes).unwrap();
     assert_eq!((c.level(), c.scale()), (3, p.scale(3)));
     near(&slots(t, &c.expand(p).unwrap()), |i| i as f64 + 1.0);
@@ -183,7 +197,10 @@ fn exported() -> (Vec<u8>, Vec<u64>) {
     let (mut a, mut b) = Channel::memory_pair(config()).unwrap();
     let words = boundary.server(&[c], prepared, &mut a).unwrap();
     let len = Exported::byte_len(boundary.basis(), 1);
-    (b.recv(FrameKind::Exported, len).unwrap(), words[0].to_ring64().0)
+    (
+        b.recv(FrameKind::Exported, len).unwrap(),
+        words[0].to_ring64().0,
+    )
 }
 
 #[test]

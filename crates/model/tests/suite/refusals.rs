@@ -2,9 +2,7 @@
 
 use crate::common::{documents, encode, load, max_diff, Folder, Raw};
 use cipherloom_model::observe::Silent;
-use cipherloom_model::{
-    forward, Exact, Mamba2, ModelError, Problem, Side, TextRules, Tokenizer,
-};
+use cipherloom_model::{forward, Exact, Mamba2, ModelError, Problem, Side, TextRules, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{json, Value};
 
@@ -364,5 +362,8 @@ fn tokenizer_files_that_make_the_library_panic_are_refused() {
     let t = with("decoder", serde_json::json!({"type": 7})).unwrap();
     let whole = Tokenizer::with_rules(text.as_bytes(), rules).unwrap();
     let words = "a slow, honest film";
-    assert_eq!(t.tokens(words, 16).unwrap(), whole.tokens(words, 16).unwrap());
+    assert_eq!(
+        t.tokens(words, 16).unwrap(),
+        whole.tokens(words, 16).unwrap()
+    );
 }

@@ -64,7 +64,11 @@ impl Ledger {
         let (full, last) = (count / EXPORT_BATCH, count % EXPORT_BATCH);
         let bytes = EXPORT_BATCH as u64 * ciphertext_bytes;
         self.messages(Side::Server, bytes, full as u64);
-        self.messages(Side::Server, last as u64 * ciphertext_bytes, u64::from(last > 0));
+        self.messages(
+            Side::Server,
+            last as u64 * ciphertext_bytes,
+            u64::from(last > 0),
+        );
     }
 
     /// `SharesToCkks`: the client sends `count` encryptions of `ciphertext_bytes` each ([`seeded_ciphertext_bytes`]), one a

@@ -260,7 +260,10 @@ impl Ledger {
     /// `mpc::rlwe`: sums of `terms` one-sided products of `n` elements, and the OT that resolves the wrap.
     fn rlwe_sum(&mut self, r: &RlweShape, n: usize, terms: u64) {
         let chunks = r.chunks(n);
-        let (full, last) = (chunks / RLWE_CHUNKS_A_MESSAGE, chunks % RLWE_CHUNKS_A_MESSAGE);
+        let (full, last) = (
+            chunks / RLWE_CHUNKS_A_MESSAGE,
+            chunks % RLWE_CHUNKS_A_MESSAGE,
+        );
         let primes = r.plain_count as u64;
         for (from, bytes) in [
             (Side::Client, primes * terms * r.upload_bytes()),
