@@ -8,13 +8,16 @@ use cipherloom_ckks::{CkksParameters, KeyGenerator};
 use cipherloom_engine::bundle::{
     publish_loaded, BundleDocument, ClientBundle, Deployment, DeploymentDocument, FileDigest,
 };
-use cipherloom_engine::handshake::{handshake, hex, SessionId};
+use cipherloom_engine::handshake::{
+    client_handshake, hex, server_handshake, Binding, SessionId, HELLO_BYTES,
+};
 use cipherloom_engine::keys::accept_keys;
 use cipherloom_engine::keystore::{
     ClientKeyFile, FileKeyStore, Fingerprint, KeyKind, KeyList, KeyStore, KeyUpload,
-    MemoryKeyStore, StoreLimits, RINGS,
+    MemoryKeyStore, StoreLimits, PRODUCTS, RINGS,
 };
-use cipherloom_mpc::Party;
+use cipherloom_engine::EngineError;
+use cipherloom_mpc::rlwe::{ProductKey, RlweParameters};
 use cipherloom_net::FrameKind;
 use cipherloom_plan::{KeyRequest, KeyUse, Ring};
 use cipherloom_ring::SecretSeed;
@@ -23,8 +26,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// The plan hash of the greetings.
-pub const PLAN_HASH: [u8; 32] = [0x5a; 32];
 /// The pin of the published folders.
 pub const PIN: [u8; 32] = [0xc4; 32];
 const LIMITS: StoreLimits = StoreLimits {
@@ -35,14 +36,20 @@ const LIMITS: StoreLimits = StoreLimits {
 /// The peer's hello, to the server (first byte even) or the client.
 pub fn greeting(data: &[u8]) -> bool {
     let mut d = Input(data);
-    let party = if d.byte() % 2 == 0 {
-        Party::Server
-    } else {
-        Party::Client
-    };
-    let (_peer, mut channel) = framed_peer(&[(FrameKind::Hello, d.0.to_vec())]);
+    let to_client = d.byte() % 2 == 1;
+    greet(to_client, d.0).is_ok()
+}
+
+/// What one party makes of the other's hello; its own nonce is always the same.
+pub fn greet(to_client: bool, hello: &[u8]) -> Result<SessionId, EngineError> {
+    let (_peer, mut channel) = framed_peer(&[(FrameKind::Hello, hello.to_vec())]);
     let mut prg = SecretSeed::from_bytes([8; 32]).derive("hello", 0);
-    handshake(&mut channel, party, PLAN_HASH, &mut prg).is_ok()
+    let binding = Binding::insecure_none();
+    if to_client {
+        return client_handshake(&mut channel, tiny_plan(), &binding, &mut prg);
+    }
+    let plans = [Arc::new(tiny_plan().clone())];
+    server_handshake(&mut channel, &plans, &binding, &mut prg).map(|(id, _)| id)
 }
 
 /// One client's keys over two toy rings.
@@ -75,28 +82,33 @@ pub fn toy_keys() -> &'static ToyKeys {
                 &request(Ring::Projection, None, Some(2), 1, 3),
                 &request(Ring::Scan, Some(3), None, 2, 1),
             ],
+            RlweParameters::crt64().unwrap(),
         );
         let session = SessionId([0x33; 32]);
-        let mut objects = Vec::new();
-        for ring in RINGS {
-            let generator = KeyGenerator::new(
-                list.params(ring),
-                SecretSeed::from_bytes([6; 32]).derive_seed(ring.name(), 0),
-            );
-            let secret = generator.secret_key().unwrap();
-            for k in list.keys().iter().filter(|k| k.ring == ring) {
-                objects.push(match k.kind {
-                    KeyKind::Public => generator
-                        .public_key(&secret, session.public_seed(ring.name()))
-                        .unwrap()
-                        .to_bytes(),
-                    KeyKind::Evaluation { purpose, max_level } => generator
-                        .evaluation_key(&secret, purpose, max_level)
-                        .unwrap()
-                        .to_bytes(),
-                });
-            }
-        }
+        let seed = |name: &str| SecretSeed::from_bytes([6; 32]).derive_seed(name, 0);
+        let generators = RINGS.map(|r| KeyGenerator::new(list.params(r), seed(r.name())));
+        let secrets = [0, 1].map(|i| generators[i].secret_key().unwrap());
+        let at = |ring: Ring| usize::from(ring == Ring::Scan);
+        let object = |kind: KeyKind| match kind {
+            KeyKind::Public { ring } => generators[at(ring)]
+                .public_key(&secrets[at(ring)], session.public_seed(ring.name()))
+                .unwrap()
+                .to_bytes(),
+            KeyKind::Evaluation {
+                ring,
+                purpose,
+                max_level,
+            } => generators[at(ring)]
+                .evaluation_key(&secrets[at(ring)], purpose, max_level)
+                .unwrap()
+                .to_bytes(),
+            KeyKind::Product => ProductKey::from_seed(list.products(), &seed(PRODUCTS))
+                .unwrap()
+                .public_key(list.products(), session.public_seed(PRODUCTS))
+                .unwrap()
+                .to_bytes(),
+        };
+        let objects: Vec<Vec<u8>> = list.keys().iter().map(|k| object(k.kind)).collect();
         let dir = temp_dir();
         let (store, _) = FileKeyStore::open(dir.path(), LIMITS).unwrap();
         let mut upload = store.begin(&list, &session).unwrap();
@@ -137,7 +149,7 @@ pub fn upload(data: &[u8]) -> bool {
     let (_peer, mut channel) = framed_peer(&messages);
     let keys = if offer {
         let store = MemoryKeyStore::new(LIMITS).unwrap();
-        accept_keys(&mut channel, &t.list, &t.session, &store).map(|(k, _)| k)
+        accept_keys(&mut channel, &t.list, &t.session, &store).map(|a| a.keys)
     } else {
         KeyUpload::unkept(&t.list, &t.session).receive(&mut channel)
     };
@@ -370,17 +382,15 @@ pub fn deployment(data: &[u8]) -> bool {
     }
 }
 
-/// The hello of a peer with the plan of these targets.
+/// The hello of a client with the plan of the tiny model.
 pub fn hello() -> Vec<u8> {
     let (mut a, mut b) = cipherloom_net::Channel::memory_pair(super::support::config()).unwrap();
     std::thread::scope(|s| {
-        s.spawn(|| {
+        s.spawn(move || {
             let mut prg = SecretSeed::from_bytes([9; 32]).derive("hello", 0);
-            let _ = handshake(&mut a, Party::Client, PLAN_HASH, &mut prg);
+            let _ = client_handshake(&mut a, tiny_plan(), &Binding::insecure_none(), &mut prg);
         });
-        let hello = b
-            .recv(FrameKind::Hello, cipherloom_engine::handshake::HELLO_BYTES)
-            .unwrap();
+        let hello = b.recv(FrameKind::Hello, HELLO_BYTES).unwrap();
         drop(b);
         hello
     })
@@ -401,7 +411,6 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("upload", "ok-offered", vec![1]),
         ("upload", "edited", edit(0, 45)),
         ("upload", "offers-another", edit(1, 3)),
-        ("entry", "ok-file", [vec![0], t.entry.clone()].concat()),
         ("entry", "ok-unchanged", vec![1]),
         ("entry", "edited", edit(1, 90)),
         ("entry", "edited-and-sealed", edit(2, 130)),

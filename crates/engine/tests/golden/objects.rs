@@ -1,9 +1,10 @@
 //! What is sent: frames, greeting, CKKS objects, product key, exported ciphertext.
 
 use super::targets::ckks::{client, Toy};
-use super::targets::engine::{hello, PLAN_HASH};
+use super::targets::engine::{greet, hello};
 use super::targets::mpc::rlwe;
 use super::targets::net::KINDS;
+use super::targets::plan::tiny_plan;
 use super::targets::support::{config, framed_peer, raw_peer, wire};
 use super::{same, with};
 use cipherloom_bridge::{CkksToShares, ExportDecryptor, WideFft};
@@ -11,11 +12,10 @@ use cipherloom_ckks::{
     Ciphertext, CkksError, Decryptor, EvaluationKey, EvaluationKeys, Evaluator, KeyPurpose,
     PublicKey, SeededCiphertext,
 };
-use cipherloom_engine::handshake::handshake;
 use cipherloom_engine::EngineError;
 use cipherloom_mpc::export::Exported;
 use cipherloom_mpc::rlwe::ProductPublicKey;
-use cipherloom_mpc::{MpcError, Party};
+use cipherloom_mpc::MpcError;
 use cipherloom_net::{Channel, FrameKind, NetError, HEADER_BYTES};
 use cipherloom_ring::SecretSeed;
 use cipherloom_spec::fixed::DEFAULT_FRAC;
@@ -62,26 +62,36 @@ fn frames_of_every_kind() {
     );
 }
 
-fn greet(message: &[u8]) -> Result<[u8; 32], EngineError> {
-    let (_peer, mut channel) = framed_peer(&[(FrameKind::Hello, message.to_vec())]);
-    let mut prg = SecretSeed::from_bytes([8; 32]).derive("hello", 0);
-    handshake(&mut channel, Party::Server, PLAN_HASH, &mut prg).map(|id| id.0)
-}
-
 #[test]
 fn the_greeting() {
     let bytes = same("hello.bin", hello);
+    let plan = tiny_plan();
     assert_eq!(bytes[..8], *b"CLOOM\0\0\0");
     assert_eq!(bytes[8..10], [1, 0]);
-    assert_eq!(bytes[10..42], PLAN_HASH);
-    let id = same("hello.session-id", || greet(&bytes).unwrap().to_vec());
-    assert_eq!(greet(&bytes).unwrap()[..], id);
-    let e = greet(&with(&bytes, 8, &[2])).unwrap_err();
-    let version = "protocol version";
-    assert!(
-        matches!(&e, EngineError::Mismatch { what, peer, .. } if *what == version && peer == "2"),
-        "{e}"
-    );
+    assert_eq!(bytes[10..42], plan.hash());
+    // Length, block, layers, widths, vocabulary, labels; then the answer.
+    let shapes: Vec<u32> = bytes[74..102]
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| u32::from_le_bytes(*b))
+        .collect();
+    let block = plan.document().scan_block as u32;
+    assert_eq!(shapes, [16, block, 1, 16, 32, 12, 2]);
+    assert!(bytes[102..].iter().all(|b| *b == 0));
+    let id = |to_client| greet(to_client, &bytes).unwrap().0.to_vec();
+    let both = same("hello.session-ids", || [id(false), id(true)].concat());
+    assert_eq!(both.len(), 64);
+    for to_client in [false, true] {
+        let e = greet(to_client, &with(&bytes, 8, &[2])).unwrap_err();
+        assert!(
+            matches!(
+                &e,
+                EngineError::Mismatch { what: "protocol version", peer, .. } if peer == "2"
+            ),
+            "{e}"
+        );
+    }
 }
 
 fn slots(t: &Toy, c: &Ciphertext) -> Vec<f64> {
@@ -168,8 +178,7 @@ fn ckks_ciphertexts() {
     version_error(SeededCiphertext::from_bytes(p, &with(&bytes, 4, &[2])));
 }
 
-/// As stored and, with the client's half of the seed in place of the joined one, as sent. It has no version of its own: the
-/// greeting and the store's entry have.
+/// As sent and as stored. It has no version of its own: the greeting and the store's entry have.
 #[test]
 fn the_public_key_of_products() {
     let r = rlwe();
@@ -178,7 +187,7 @@ fn the_public_key_of_products() {
     assert_eq!(key.to_bytes(), bytes);
     assert_eq!(key.export_key().basis(), r.params.export_basis());
     let e = ProductPublicKey::from_bytes(&r.params, &bytes[1..]).unwrap_err();
-    assert!(matches!(e, MpcError::Malformed { .. }), "{e}");
+    assert!(matches!(e, MpcError::Length { .. }), "{e}");
 }
 
 fn boundary() -> CkksToShares {

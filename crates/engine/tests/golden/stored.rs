@@ -7,6 +7,7 @@ use cipherloom_engine::keystore::{
     ClientKeyFile, FileKeyStore, KeyKind, KeyStore, KeyStoreError, StoreLimits, StoreWarning,
 };
 use cipherloom_engine::SecretSeed;
+use cipherloom_plan::Ring;
 use std::os::unix::fs::PermissionsExt;
 
 const LIMITS: StoreLimits = StoreLimits {
@@ -32,14 +33,17 @@ fn an_entry_of_the_key_store() {
     // Decoded and encoded again, the keys are what the client sent.
     let held = keys.server_keys();
     let mut sent = t.objects.iter();
+    let ring = |r| match r {
+        Ring::Projection => &held.projection,
+        Ring::Scan => &held.scan,
+    };
     for k in t.list.keys() {
-        let ring = match k.ring {
-            cipherloom_plan::Ring::Projection => &held.projection,
-            cipherloom_plan::Ring::Scan => &held.scan,
-        };
         let bytes = match k.kind {
-            KeyKind::Public => ring.public.to_bytes(),
-            KeyKind::Evaluation { purpose, .. } => ring.keys.key(purpose).unwrap().to_bytes(),
+            KeyKind::Public { ring: r } => ring(r).public.to_bytes(),
+            KeyKind::Evaluation {
+                ring: r, purpose, ..
+            } => ring(r).keys.key(purpose).unwrap().to_bytes(),
+            KeyKind::Product => keys.product_key().to_bytes(),
         };
         assert_eq!(&bytes, sent.next().unwrap());
     }
