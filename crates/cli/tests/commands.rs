@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -36,6 +37,26 @@ fn fails(args: &[&str], code: i32) -> String {
     assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
     assert!(!said.contains("panicked"), "{said}");
     said
+}
+
+/// Every key of a document with its type; elements of lists are one.
+fn json_keys(v: &Value, at: &str, out: &mut BTreeSet<String>) {
+    let kind = match v {
+        Value::Object(m) => {
+            m.iter()
+                .for_each(|(k, v)| json_keys(v, &format!("{at}/{k}"), out));
+            return;
+        }
+        Value::Array(a) => {
+            a.iter().for_each(|v| json_keys(v, &format!("{at}/*"), out));
+            return;
+        }
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+    };
+    out.insert(format!("{at} {kind}"));
 }
 
 fn copy_model(to: &Path) {
@@ -81,6 +102,18 @@ fn demo_reports_the_same_label_three_times_with_all_keys() {
         assert!(r.pointer(key).is_some(), "{key} is missing");
     }
     assert_eq!(r["compare_plain"]["first_divergence"], Value::Null);
+    let mut keys = BTreeSet::new();
+    json_keys(&r, "", &mut keys);
+    let keys: String = keys.iter().map(|k| format!("{k}\n")).collect();
+    let path = root().join("golden/demo-report.keys");
+    if std::env::var_os("CIPHERLOOM_WRITE_GOLDEN").is_some() {
+        std::fs::write(&path, &keys).unwrap();
+    }
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        keys,
+        "the keys of the report changed: golden/README.md"
+    );
     // What `plan` says is what `demo` did.
     let p = json(&["plan", "models/mamba2-moviedoc", "--length", "16", "--json"]);
     assert_eq!(

@@ -4,6 +4,7 @@ use crate::config::{Mamba2Config, Side, MAX_LENGTH};
 use crate::error::ModelError;
 use crate::json::{read_limited, read_text};
 use serde::{Deserialize, Serialize};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 
 /// Largest `tokenizer.json` that is read, in bytes.
@@ -73,6 +74,24 @@ pub struct Tokenizer {
     pad: u32,
 }
 
+/// Runs the library on a file that somebody else made. It checks most of what it reads, and panics on the rest.
+fn contained<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f))
+        .unwrap_or_else(|_| Err("the tokenizer library cannot handle this file".into()))
+}
+
+/// Parses a file without the parts that are not used: they need not be sound.
+fn parse(bytes: &[u8]) -> Result<tokenizers::Tokenizer, String> {
+    let mut file: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    for unused in ["decoder", "padding", "truncation"] {
+        if let Some(v) = file.get_mut(unused) {
+            *v = serde_json::Value::Null;
+        }
+    }
+    let bytes = serde_json::to_vec(&file).map_err(|e| e.to_string())?;
+    contained(|| tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| e.to_string()))
+}
+
 impl Tokenizer {
     /// Loads `tokenizer.json` from `dir`. Truncation and padding stored in that file are switched off:
     /// the model's configuration decides.
@@ -101,8 +120,7 @@ impl Tokenizer {
                 rules.pad_token_id, rules.vocab_size
             ));
         }
-        let mut inner = tokenizers::Tokenizer::from_bytes(bytes)
-            .map_err(|e| format!("not a usable tokenizer file: {e}"))?;
+        let mut inner = parse(bytes).map_err(|e| format!("not a usable tokenizer file: {e}"))?;
         inner.with_padding(None);
         inner
             .with_truncation(None)
@@ -142,10 +160,8 @@ impl Tokenizer {
         if text.trim().is_empty() {
             return Err(ModelError::EmptyText { fit });
         }
-        let encoding = self
-            .inner
-            .encode(text, true)
-            .map_err(|e| ModelError::Encoding(e.to_string()))?;
+        let encoding = contained(|| self.inner.encode(text, true).map_err(|e| e.to_string()))
+            .map_err(ModelError::Encoding)?;
         let ids = encoding.get_ids().to_vec();
         if ids.is_empty() {
             return Err(ModelError::EmptyText { fit });

@@ -78,6 +78,7 @@ fn projection_keys(l: &LinearLayouts, taps: usize, top: usize) -> KeyRequest {
 pub(crate) fn build(request: Request, mpc: MpcShape) -> Result<(Document, Derived), PlanError> {
     let shape = request.shape.clone();
     shape.validate()?;
+    mpc.validate()?;
     let tokens = request.length;
     if tokens == 0 || tokens > MAX_LENGTH {
         return Err(PlanError::Request {

@@ -208,3 +208,64 @@ fn bad_requests_are_typed_errors() {
         })
     ));
 }
+
+/// Found by fuzzing: a division by zero, an overflow, and a replay of billions of refills.
+#[test]
+fn two_party_parameters_that_no_session_runs_are_refused_before_the_replay() {
+    let p = plan("moviedoc", 16, None, Carry::Serial).unwrap();
+    let v: serde_json::Value = serde_json::from_str(&p.to_json().unwrap()).unwrap();
+    for (key, values) in [
+        ("cot_k", [0u64, 3, 129, u64::from(u32::MAX)]),
+        ("cot_batch", [0, 1, 8191, u64::MAX]),
+        ("digit_bits", [0, 5, 64, u64::from(u32::MAX)]),
+    ] {
+        for value in values {
+            let mut bad = v.clone();
+            bad["mpc"][key] = value.into();
+            let e = Plan::from_json(bad.to_string().as_bytes()).unwrap_err();
+            assert!(
+                matches!(e, PlanError::Unsupported { field, .. } if field == key),
+                "{key} = {value}: {e}"
+            );
+        }
+    }
+}
+
+/// The largest shapes that pass every check are planned or refused soon.
+#[test]
+fn the_largest_requests_end_soon() {
+    let mut shape = ModelShape::named("moviedoc").unwrap();
+    shape.layers = 512;
+    for (hidden, heads, head_dim, state) in [
+        (64, 8, 16, 16),
+        (1 << 14, 1 << 10, 1 << 10, 1 << 10),
+        (1 << 14, 1 << 10, 16, 128),
+        (1 << 14, 1 << 7, 1 << 8, 128),
+        (64, 2, 64, 2),
+        (64, 8, 16, 1 << 10),
+    ] {
+        (shape.hidden, shape.heads, shape.head_dim, shape.state) = (hidden, heads, head_dim, state);
+        for (length, block, carry) in [
+            (1 << 16, None, Carry::Serial),
+            (1 << 16, None, Carry::BrentKung),
+            (1 << 16, Some(2), Carry::BrentKung),
+            (1 << 16, Some(2), Carry::Serial),
+            (1 << 16, Some(64), Carry::BrentKung),
+            (1 << 14, Some(1 << 14), Carry::BrentKung),
+            (16, None, Carry::BrentKung),
+        ] {
+            let start = std::time::Instant::now();
+            let r = Request::for_shape(shape.clone(), length, block, carry, Stack::default());
+            let p = Plan::build(r.unwrap());
+            let took = start.elapsed();
+            eprintln!(
+                "{hidden} {heads}x{head_dim} {state}, {length} {block:?} {carry:?}: {took:?} {}",
+                p.map_or_else(
+                    |e| e.to_string(),
+                    |p| format!("{} stages", p.stages().len())
+                )
+            );
+            assert!(took.as_secs() < 20, "{took:?}");
+        }
+    }
+}

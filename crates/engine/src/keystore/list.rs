@@ -88,8 +88,8 @@ impl KeyList {
     }
 
     /// A list over any rings. For tests with toy rings only: gives no security.
-    #[cfg(test)]
-    pub(crate) fn insecure(
+    #[must_use]
+    pub fn insecure_for_tests(
         params: [CkksParameters; 2],
         requests: [&KeyRequest; 2],
         products: RlweParameters,

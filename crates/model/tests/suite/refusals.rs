@@ -2,7 +2,7 @@
 
 use crate::common::{documents, encode, load, max_diff, Folder, Raw};
 use cipherloom_model::observe::Silent;
-use cipherloom_model::{forward, Exact, Mamba2, ModelError, Problem};
+use cipherloom_model::{forward, Exact, Mamba2, ModelError, Problem, Side, TextRules, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{json, Value};
 
@@ -336,4 +336,34 @@ fn forward_refuses_impossible_calls() {
             vocab: 4096
         })
     ));
+}
+
+/// Found by fuzzing: the library panics on such files. Parts that are not used need not be sound.
+#[test]
+fn tokenizer_files_that_make_the_library_panic_are_refused() {
+    let rules = TextRules {
+        vocab_size: 4096,
+        truncation_side: Side::Left,
+        pad_token_id: 0,
+    };
+    let text = std::fs::read_to_string(crate::common::shipped().join("tokenizer.json")).unwrap();
+    let good: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let with = |key: &str, value: serde_json::Value| {
+        let mut v = good.clone();
+        v[key] = value;
+        Tokenizer::with_rules(v.to_string().as_bytes(), rules)
+    };
+    // A file that ends inside of its decoder.
+    let cut = text.find("\"decoder\"").unwrap() + 20;
+    assert!(Tokenizer::with_rules(&text.as_bytes()[..cut], rules).is_err());
+    let charsmap = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": "AAAA"});
+    assert!(with("normalizer", charsmap).is_err());
+    // The decoder is not used.
+    let t = with("decoder", serde_json::json!({"type": 7})).unwrap();
+    let whole = Tokenizer::with_rules(text.as_bytes(), rules).unwrap();
+    let words = "a slow, honest film";
+    assert_eq!(
+        t.tokens(words, 16).unwrap(),
+        whole.tokens(words, 16).unwrap()
+    );
 }

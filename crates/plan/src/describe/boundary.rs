@@ -61,19 +61,19 @@ pub fn evaluation_key_bytes(chain: &CkksChain, max_level: usize) -> u64 {
 impl Ledger {
     /// `CkksToShares`: the server sends `count` masked ciphertexts of `ciphertext_bytes` each ([`export_bytes`]), 16 a message.
     pub fn to_shares(&mut self, count: usize, ciphertext_bytes: u64) {
-        let mut left = count;
-        while left > 0 {
-            let now = left.min(EXPORT_BATCH);
-            self.message(Side::Server, now as u64 * ciphertext_bytes);
-            left -= now;
-        }
+        let (full, last) = (count / EXPORT_BATCH, count % EXPORT_BATCH);
+        let bytes = EXPORT_BATCH as u64 * ciphertext_bytes;
+        self.messages(Side::Server, bytes, full as u64);
+        self.messages(
+            Side::Server,
+            last as u64 * ciphertext_bytes,
+            u64::from(last > 0),
+        );
     }
 
     /// `SharesToCkks`: the client sends `count` encryptions of `ciphertext_bytes` each ([`seeded_ciphertext_bytes`]), one a
     /// message. Extend the shares first ([`Ledger::extend_64_88`]) unless they are integer shares.
     pub fn to_ckks(&mut self, count: usize, ciphertext_bytes: u64) {
-        for _ in 0..count {
-            self.message(Side::Client, ciphertext_bytes);
-        }
+        self.messages(Side::Client, ciphertext_bytes, count as u64);
     }
 }

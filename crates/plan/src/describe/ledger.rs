@@ -10,6 +10,7 @@
 //! [`super::boundary`] the two crossings of `bridge`. The order of events of each party is that of its code. How the
 //! two parties' events interleave does not matter.
 
+use crate::PlanError;
 use cipherloom_spec::cost::{MpcCounts, Traffic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,10 @@ pub const FRAME_HEADER_BYTES: u64 = 16;
 pub const FRAME_PAYLOAD: u64 = 1 << 20;
 /// Mirrors `mpc::softspoken::KAPPA`: bits of a COT word.
 const KAPPA: u64 = 128;
+/// Mirrors `mpc::softspoken::UNIT`: a batch of COTs is a multiple of it.
+const COT_UNIT: usize = 8192;
+/// Mirrors the largest batch that `mpc::MpcConfig` allows.
+const MAX_COT_BATCH: usize = 1 << 22;
 
 /// One of the two parties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -62,6 +67,31 @@ impl Default for MpcShape {
             cot_batch: 1 << 16,
             digit_bits: 4,
         }
+    }
+}
+
+impl MpcShape {
+    /// Checks what sessions support. Mirrors `mpc::MpcConfig`. A replay divides by these numbers and loops over refills, so
+    /// a document with others must not reach it.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the field.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        let bad = |field, detail| Err(PlanError::Unsupported { field, detail });
+        if !matches!(self.cot_k, 1 | 2 | 4 | 8) {
+            return bad("cot_k", format!("{}; use 1, 2, 4 or 8", self.cot_k));
+        }
+        let batch = self.cot_batch;
+        if batch == 0 || !batch.is_multiple_of(COT_UNIT) || batch > MAX_COT_BATCH {
+            return bad(
+                "cot_batch",
+                format!("{batch}; use a multiple of {COT_UNIT} up to {MAX_COT_BATCH}"),
+            );
+        }
+        if !(1..=4).contains(&self.digit_bits) {
+            return bad("digit_bits", format!("{}; use 1 to 4", self.digit_bits));
+        }
+        Ok(())
     }
 }
 
@@ -242,23 +272,32 @@ impl Ledger {
 
     /// `from` sends one message. The other party's [`Ledger::recv`] is separate, because both may send first.
     pub fn send(&mut self, from: Side, payload: u64) {
+        self.send_many(from, payload, 1);
+    }
+
+    /// `from` sends `count` messages of one length in a row. Constant work: a plan may be long, its replay must not be.
+    fn send_many(&mut self, from: Side, payload: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
         let opens = std::mem::replace(&mut self.fresh[from as usize], false);
         let stage = self.current;
         let e = self.now();
-        let bytes = message_bytes(payload);
+        let bytes = count * message_bytes(payload);
         match from {
             Side::Client => e.traffic.client_to_server += bytes,
             Side::Server => e.traffic.server_to_client += bytes,
         }
         e.traffic.flights += u64::from(opens);
-        e.messages += 1;
+        e.messages += count;
         e.largest_message = e.largest_message.max(payload);
         if let Some(list) = &mut self.schedule {
-            list.push(Message {
+            let message = Message {
                 from,
                 stage,
                 payload,
-            });
+            };
+            list.extend(std::iter::repeat_n(message, count as usize));
         }
     }
 
@@ -271,6 +310,14 @@ impl Ledger {
     pub fn message(&mut self, from: Side, payload: u64) {
         self.send(from, payload);
         self.recv(from.other());
+    }
+
+    /// `count` messages of one length in a row, all received before anything else happens.
+    pub fn messages(&mut self, from: Side, payload: u64, count: u64) {
+        self.send_many(from, payload, count);
+        if count > 0 {
+            self.recv(from.other());
+        }
     }
 
     /// Both parties send, then both receive: two flights, one round.
@@ -310,10 +357,7 @@ impl Ledger {
 
     /// The COT receiver's part of the refills: it sends them.
     pub(crate) fn send_refills(&mut self, receiver: Side, refills: u64) {
-        let bytes = self.refill_bytes();
-        for _ in 0..refills {
-            self.send(receiver, bytes);
-        }
+        self.send_many(receiver, self.refill_bytes(), refills);
     }
 
     /// The COT sender's part of the refills.
@@ -360,5 +404,28 @@ mod tests {
         assert_eq!(l.reserve(Side::Server, 3), 1);
         assert_eq!(l.cots_available(Side::Server), 65_533);
         assert_eq!(l.refill_bytes(), 31 * 8192);
+    }
+
+    #[test]
+    fn messages_in_a_row_count_as_one_after_the_other() {
+        let start = || {
+            let mut l = Ledger::new(MpcShape::default(), ProductShape::default());
+            l.record_schedule();
+            l.message(Side::Server, 3);
+            l
+        };
+        let (mut one, mut many) = (start(), start());
+        for payload in [0, 5, (1 << 20) + 1] {
+            for _ in 0..3 {
+                one.message(Side::Client, payload);
+            }
+            many.messages(Side::Client, payload, 3);
+        }
+        many.messages(Side::Server, 9, 0);
+        one.message(Side::Server, 7);
+        many.messages(Side::Server, 7, 1);
+        assert_eq!(one.entry(0), many.entry(0));
+        assert_eq!(one.schedule(), many.schedule());
+        assert_eq!(one.fresh, many.fresh);
     }
 }

@@ -260,16 +260,17 @@ impl Ledger {
     /// `mpc::rlwe`: sums of `terms` one-sided products of `n` elements, and the OT that resolves the wrap.
     fn rlwe_sum(&mut self, r: &RlweShape, n: usize, terms: u64) {
         let chunks = r.chunks(n);
-        let groups = || {
-            (0..chunks.div_ceil(RLWE_CHUNKS_A_MESSAGE)).map(move |g| {
-                RLWE_CHUNKS_A_MESSAGE.min(chunks - g * RLWE_CHUNKS_A_MESSAGE) * r.plain_count as u64
-            })
-        };
-        for ciphertexts in groups() {
-            self.message(Side::Client, ciphertexts * terms * r.upload_bytes());
-        }
-        for ciphertexts in groups() {
-            self.message(Side::Server, ciphertexts * r.answer_bytes());
+        let (full, last) = (
+            chunks / RLWE_CHUNKS_A_MESSAGE,
+            chunks % RLWE_CHUNKS_A_MESSAGE,
+        );
+        let primes = r.plain_count as u64;
+        for (from, bytes) in [
+            (Side::Client, primes * terms * r.upload_bytes()),
+            (Side::Server, primes * r.answer_bytes()),
+        ] {
+            self.messages(from, RLWE_CHUNKS_A_MESSAGE * bytes, full);
+            self.messages(from, last * bytes, u64::from(last > 0));
         }
         self.one_sided(n, 64);
     }

@@ -39,7 +39,7 @@ fn request(
 
 /// Two toy rings and the real product ring, eight objects.
 fn toy_list(last_level: usize) -> Arc<KeyList> {
-    KeyList::insecure(
+    KeyList::insecure_for_tests(
         [
             params(cipherloom_testkit::INSECURE_TOY_9()),
             params(cipherloom_testkit::INSECURE_TOY_10()),

@@ -1,0 +1,7 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(
+    init: cipherloom_fuzz::model::quiet_panics(),
+    |data: &[u8]| {
+        cipherloom_fuzz::model::tokenizer(data);
+    }
+);
