@@ -9,7 +9,7 @@ use cipherloom_model::ModelError;
 use cipherloom_mpc::MpcError;
 use cipherloom_net::NetError;
 use cipherloom_nonlinear::NonlinearError;
-use cipherloom_plan::PlanError;
+use cipherloom_plan::{Plan, PlanError, OFFLINE_STAGE, SETUP_STAGE};
 use thiserror::Error;
 
 /// Why a session ended early. What the peer is told is the stage and [`EngineError::code`], nothing else.
@@ -109,6 +109,16 @@ pub enum EngineError {
     /// The server is being stopped.
     #[error("the server is being stopped")]
     Stopping,
+    /// The peer ended the session and said where and why.
+    #[error("the peer ended the session in stage {stage} with code {code}: {meaning}")]
+    PeerEnded {
+        /// Its stage.
+        stage: String,
+        /// Its code.
+        code: u16,
+        /// What the code says.
+        meaning: &'static str,
+    },
     /// The server does not take this client now.
     #[error("the server refused the session: {reason}; try again later")]
     Refused {
@@ -130,18 +140,45 @@ pub const BUSY: u16 = 19;
 /// The code of a server that is being stopped.
 pub const STOPPING: u16 = 20;
 
+/// What the code of an error frame says, with the remedy.
+#[must_use]
+pub fn meaning(code: u16) -> &'static str {
+    match code {
+        1 => "it lost the link, got something else than it expected, or its time for a message or the session was up",
+        2 | 4 | 5 | 6 => "a protocol on shares failed there; try again, and tell the provider if it happens again",
+        3 | 17 => "it does not take the keys or ciphertexts that it got; try again with --fresh-key",
+        9 => "the two sides do not run the same release or the same plan; get the provider's current bundle",
+        10 | 11 => "it did not run as planned; tell the provider",
+        _ => "it has a problem of its own; tell the provider",
+    }
+}
+
 impl EngineError {
     /// The error of a session, in words where the peer said with its code why it refused.
     #[must_use]
-    pub fn explained(self) -> Self {
-        match self.net() {
-            Some(NetError::Peer { code: BUSY, .. }) => Self::Refused {
+    pub fn explained(self, plan: &Plan) -> Self {
+        let Some(&NetError::Peer { stage, code }) = self.net() else {
+            return self;
+        };
+        match code {
+            BUSY => Self::Refused {
                 reason: "it is at its limit of sessions or memory",
             },
-            Some(NetError::Peer { code: STOPPING, .. }) => Self::Refused {
+            STOPPING => Self::Refused {
                 reason: "it is being stopped",
             },
-            _ => self,
+            code => Self::PeerEnded {
+                stage: match stage {
+                    SETUP_STAGE => "setup".to_owned(),
+                    OFFLINE_STAGE => "offline".to_owned(),
+                    id => {
+                        let stage = plan.stages().iter().find(|s| s.id == id);
+                        stage.map_or_else(|| id.to_string(), |s| s.name.clone())
+                    }
+                },
+                code,
+                meaning: meaning(code),
+            },
         }
     }
 
@@ -222,7 +259,7 @@ impl EngineError {
             Self::Measure { .. } => 16,
             Self::Busy => BUSY,
             Self::Stopping => STOPPING,
-            Self::Refused { .. } => 21,
+            Self::Refused { .. } | Self::PeerEnded { .. } => 21,
             Self::KeyStore(_) => 17,
             Self::Bundle(_) => 18,
         }
@@ -245,6 +282,7 @@ impl EngineError {
                 | Self::Bridge(BridgeError::Ckks(_))
                 | Self::Mismatch { .. }
                 | Self::Refused { .. }
+                | Self::PeerEnded { .. }
                 | Self::Process { .. }
         )
     }

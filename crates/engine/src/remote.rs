@@ -48,8 +48,8 @@ pub fn classify(
     observer.phase("connect");
     let link = Link::connect(server.address, server.pin, server.network, &server.waits)
         .map_err(|e| unreachable(e, server.address))?;
-    let outcome = run_client(link, plan, &source, input, options, observer)
-        .map_err(EngineError::explained)?;
+    let outcome =
+        run_client(link, plan, &source, input, options, observer).map_err(|e| e.explained(plan))?;
     keys.remember(&list, &seed, &outcome.fingerprint)?;
     Ok(outcome)
 }

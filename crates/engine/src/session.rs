@@ -136,14 +136,6 @@ pub struct ClientKeySource<'a> {
     pub known: Option<Fingerprint>,
 }
 
-/// What the program itself holds: code, tables, buffers of the allocator.
-const PROGRAM_BYTES: u64 = 64 << 20;
-/// What a session holds besides keys and ciphertexts: shares, correlations, queues.
-const SESSION_BYTES: u64 = 128 << 20;
-/// What the allocator keeps of memory that a running session freed, in percent. With it the estimate is above what was
-/// measured: 1.20 GiB for each of two sessions at a time of the shipped model at 128 tokens.
-const ALLOCATOR_PERCENT: u64 = 25;
-
 /// What a server brings to all its sessions.
 pub struct ServerSide {
     /// The plans that are served: one model, one key list. The first one was published.
@@ -160,16 +152,8 @@ impl ServerSide {
     /// Memory of a service of this side, from the plan: what is held once, and what a session adds.
     #[must_use]
     pub fn memory(&self) -> ServiceMemory {
-        let mut memory = ServiceMemory::default();
-        for document in self.plans.iter().map(|p| p.document()) {
-            let e = document.server_memory;
-            // The keys' encodings are in memory too while they are read.
-            let held = e.keys + e.ciphertexts + document.setup_bytes;
-            let held = held + held / 100 * ALLOCATOR_PERCENT;
-            memory.fixed = memory.fixed.max(e.weights + PROGRAM_BYTES);
-            memory.session = memory.session.max(held + SESSION_BYTES);
-        }
-        memory
+        let each = self.plans.iter().map(|p| ServiceMemory::of(p));
+        each.fold(ServiceMemory::default(), ServiceMemory::max)
     }
 
     /// A side that serves `plan`, and the variant that gives the label alone to clients that ask for it.
@@ -183,8 +167,11 @@ impl ServerSide {
         store: Arc<dyn KeyStore>,
     ) -> Result<Self, EngineError> {
         let mut plans = vec![plan];
-        if plans[0].request().answer != Answer::Label {
-            plans.push(Arc::new(plans[0].with_answer(Answer::Label)?));
+        // Logits beyond the domain of its comparisons have no label variant; the plan itself is served all the same.
+        if let Ok(label) = plans[0].with_answer(Answer::Label) {
+            if label.hash() != plans[0].hash() {
+                plans.push(Arc::new(label));
+            }
         }
         Ok(Self {
             plans,
@@ -315,7 +302,7 @@ pub fn run_server(
     // The lease lives as long as the session: the store does not evict keys in use.
     let (accepted, id, plan) = told(&mut channel, setup)?;
     if let Some(w) = &accepted.warning {
-        observer.warning(w);
+        observer.warning(&w.kind());
     }
     let (lease, reused) = (accepted.keys, accepted.reused);
     let setup_seconds = start.elapsed().as_secs_f64();

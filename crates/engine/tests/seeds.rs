@@ -70,7 +70,7 @@ impl Random {
                 }
                 _ => {
                     let special = [0, 1, 0x7f, 0x80, 0xff][self.below(5)];
-                    let end = (at + 1 << self.below(4)).min(out.len());
+                    let end = ((at + 1) << self.below(4)).min(out.len());
                     out[at.min(end)..end].fill(special);
                 }
             }

@@ -271,7 +271,7 @@ fn sixteen_tokens_end_to_end() {
     // Other uniform parts, hence other keys under another name.
     assert_ne!(other.fingerprint, client.fingerprint);
     assert!(
-        matches!(&log.0[..], [one] if one.contains("corrupt") && one.contains(&client.fingerprint.to_string())),
+        matches!(&log.0[..], [one] if one.contains("corrupt")),
         "{:?}",
         log.0
     );

@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use crate::shipped::ModelFolder;
 use cipherloom_engine::bundle::{deploy, IdentitySource};
 use cipherloom_engine::handshake::hex;
+use cipherloom_engine::service::ServiceMemory;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -26,7 +27,8 @@ struct PublishReport {
     security_bits: u32,
     failure_log2: f64,
     setup_bytes: u64,
-    server_memory_bytes: u64,
+    model_bytes: u64,
+    session_bytes: u64,
 }
 
 /// Runs the command.
@@ -57,6 +59,7 @@ pub fn run(args: &PublishArgs) -> Result<(), CliError> {
     )?;
     progress.done();
     let d = prepared.plan.document();
+    let memory = ServiceMemory::of(&prepared.plan);
     let report = PublishReport {
         client: done.folders.client,
         server: done.folders.server,
@@ -69,7 +72,8 @@ pub fn run(args: &PublishArgs) -> Result<(), CliError> {
         security_bits: d.security_bits,
         failure_log2: d.failure_log2,
         setup_bytes: d.setup_bytes,
-        server_memory_bytes: d.server_memory.total(),
+        model_bytes: memory.fixed,
+        session_bytes: memory.session,
     };
     if args.json {
         let text =
@@ -77,17 +81,18 @@ pub fn run(args: &PublishArgs) -> Result<(), CliError> {
         println!("{text}");
         return Ok(());
     }
-    println!("for clients   {}", report.client.display());
+    println!("for clients    {}", report.client.display());
     println!("for the server {}", report.server.display());
-    println!("pin           {}", report.pin);
+    println!("pin            {}", report.pin);
     println!(
-        "plan          {} tokens, {}-bit security, failure 2^{:.0}, answers {}",
+        "plan           {} tokens, {}-bit security, failure 2^{:.0}, answers {}",
         report.length, report.security_bits, report.failure_log2, report.answer
     );
     println!(
-        "a client sends {} of keys once; a session takes about {} at the server",
+        "a client sends {} of keys once; the server needs {} for the model and {} for each session",
         bytes(report.setup_bytes),
-        bytes(report.server_memory_bytes)
+        bytes(report.model_bytes),
+        bytes(report.session_bytes)
     );
     println!(
         "\nnext: cipherloom serve {} --deployment {} --listen 0.0.0.0:7443",

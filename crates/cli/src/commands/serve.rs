@@ -17,7 +17,7 @@ use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::flag;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
@@ -61,7 +61,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     };
     let (store, warnings) = FileKeyStore::open(&keys, limits).map_err(EngineError::from)?;
     for w in warnings {
-        tracing::warn!("{w}");
+        tracing::warn!("{}", w.kind());
     }
     let progress = Progress::new(args.json);
     progress.say("loading the model");
@@ -86,6 +86,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     };
     let acceptor = TcpAcceptor::bind(args.listen).map_err(|e| {
         // The user's address, not a peer's fault.
+        let e = format!("{e}; choose another address with --listen");
         file_error(Path::new(&args.listen.to_string()), e)
     })?;
     let endpoint = args.metrics.map(MetricsEndpoint::bind).transpose()?;
@@ -100,11 +101,15 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         session_bytes: memory.session,
     };
     announce(&listening, args.json)?;
+    // The endpoint answers until the last session has ended.
+    let ended = AtomicBool::new(false);
     let summary = std::thread::scope(|scope| {
         if let Some(endpoint) = &endpoint {
-            scope.spawn(|| endpoint.run(service.metrics(), &stop));
+            scope.spawn(|| endpoint.run(service.metrics(), &ended));
         }
-        service.run(&acceptor, &stop)
+        let summary = service.run(&acceptor, &stop);
+        ended.store(true, Ordering::SeqCst);
+        summary
     })?;
     tracing::info!(sessions = summary.sessions, "bye");
     Ok(())
@@ -120,8 +125,11 @@ fn announce(l: &Listening, json: bool) -> Result<(), CliError> {
                 say(&format!("metrics on http://{m}/metrics"))?;
             }
             say(&format!(
-                "up to {} sessions at a time; {} for the model, {} for each session",
-                l.max_sessions,
+                "up to {} at a time; {} for the model, {} for each session",
+                match l.max_sessions {
+                    1 => "1 session".to_owned(),
+                    n => format!("{n} sessions"),
+                },
                 bytes(l.model_bytes),
                 bytes(l.session_bytes)
             ))
@@ -173,8 +181,19 @@ fn three_quarters_of_memory() -> Option<u64> {
     let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     let machine = kib * 1024;
-    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|t| t.trim().parse::<u64>().ok());
-    Some(container.map_or(machine, |c| c.min(machine)) / 4 * 3)
+    // The unit's or container's own group (version 2), and the root that a container sees.
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own
+        .lines()
+        .find_map(|l| l.strip_prefix("0::"))
+        .unwrap_or("/");
+    let limits = [
+        format!("/sys/fs/cgroup{own}/memory.max"),
+        "/sys/fs/cgroup/memory.max".into(),
+    ];
+    let lowest = limits
+        .iter()
+        .filter_map(|p| std::fs::read_to_string(p).ok()?.trim().parse::<u64>().ok())
+        .fold(machine, u64::min);
+    Some(lowest / 4 * 3)
 }

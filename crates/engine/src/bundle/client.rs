@@ -285,14 +285,21 @@ fn read_listed(
             expected: format!("at most {limit} are read"),
         });
     }
-    let bytes = files::read(&path, listed.bytes)?;
+    let changed = |got| BundleError::Length {
+        path: path.display().to_string(),
+        got,
+        expected: format!(
+            "the bundle says {}; get the folder again from the model's provider",
+            listed.bytes
+        ),
+    };
+    let bytes = files::read(&path, listed.bytes).map_err(|e| match e {
+        BundleError::Length { got, .. } => changed(got),
+        e => e,
+    })?;
     let found = FileDigest::of(&bytes);
     if found.bytes != listed.bytes {
-        return Err(BundleError::Length {
-            path: path.display().to_string(),
-            got: found.bytes,
-            expected: format!("the bundle says {}", listed.bytes),
-        });
+        return Err(changed(found.bytes));
     }
     if found.blake3 != listed.blake3 {
         return Err(BundleError::Digest {

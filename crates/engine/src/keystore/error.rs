@@ -216,3 +216,17 @@ pub enum StoreWarning {
         reason: String,
     },
 }
+
+impl StoreWarning {
+    /// A short name, for logs that name no client's keys.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Corrupt { .. } => "stored keys were corrupt",
+            Self::Version { .. } => "stored keys were of another release",
+            Self::OtherPlan { .. } => "stored keys belong to another plan",
+            Self::Unreadable { .. } => "stored keys cannot be read",
+            Self::UseNotNoted { .. } => "the use of stored keys could not be noted",
+        }
+    }
+}

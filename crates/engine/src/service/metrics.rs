@@ -65,9 +65,9 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All zero.
+    /// All zero, for a server whose certificate ends at the given Unix time.
     #[must_use]
-    pub fn new(store: Arc<dyn KeyStore>) -> Self {
+    pub fn new(store: Arc<dyn KeyStore>, certificate_end: i64) -> Self {
         let mut registry = Registry::with_prefix("cipherloom");
         let sessions = Family::<Outcome, Counter>::default();
         let running = Gauge::default();
@@ -115,6 +115,13 @@ impl Metrics {
             "evicted_keys",
             "Keys that left the store for want of room",
             evicted.clone(),
+        );
+        let expiry: Gauge = Gauge::default();
+        expiry.set(certificate_end);
+        registry.register(
+            "certificate_expiry_timestamp",
+            "Unix time at which clients begin to refuse the certificate",
+            expiry,
         );
         Self {
             registry,

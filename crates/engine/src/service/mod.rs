@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Connections without a place that may be open at a time: in their TLS handshake, before their hello, or being refused. One more
 /// closes the oldest of them.
@@ -38,6 +38,10 @@ const POLL: Duration = Duration::from_millis(100);
 const TOLD_WAIT: Duration = Duration::from_secs(10);
 /// Quiet time after a session's end until what it left is given back to the system.
 const TIDY_WAIT: Duration = Duration::from_secs(1);
+/// How often the certificate's end is looked at.
+const CERTIFICATE_LOOK: Duration = Duration::from_secs(24 * 3600);
+/// Days before its end from which the log says so.
+const CERTIFICATE_DAYS: u64 = 30;
 /// Pause after an accept that the system refused, for want of descriptors for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -126,7 +130,10 @@ impl Service {
         let memory = side.memory();
         Ok(Arc::new(Self {
             admission: Admission::new(memory, options.limits)?,
-            metrics: Arc::new(Metrics::new(Arc::clone(&side.store))),
+            metrics: Arc::new(Metrics::new(
+                Arc::clone(&side.store),
+                tls.validity().not_after,
+            )),
             side,
             tls,
             options,
@@ -165,7 +172,12 @@ impl Service {
     ) -> Result<Summary, EngineError> {
         let mut tidied = self.ended.load(Ordering::SeqCst);
         let mut ended = (tidied, Instant::now());
+        let mut look = Instant::now();
         while !stop.load(Ordering::Relaxed) {
+            if look <= Instant::now() {
+                self.look_at_certificate();
+                look += CERTIFICATE_LOOK;
+            }
             let now = self.ended.load(Ordering::SeqCst);
             if now != ended.0 {
                 ended = (now, Instant::now());
@@ -184,6 +196,17 @@ impl Service {
             }
         }
         Ok(self.drain(acceptor))
+    }
+
+    /// Clients refuse an expired certificate, and the server would not notice.
+    fn look_at_certificate(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |d| d.as_secs());
+        let end = u64::try_from(self.tls.validity().not_after).unwrap_or(0);
+        let days = end.saturating_sub(now) / 86_400;
+        if days < CERTIFICATE_DAYS {
+            tracing::warn!(days, "the certificate ends soon: publish again");
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, TcpCloser>> {

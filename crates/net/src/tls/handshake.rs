@@ -4,6 +4,7 @@ use super::identity::TlsIdentity;
 use super::pin::Pin;
 use super::records::RecordCursor;
 use super::stream::TlsTransport;
+use super::validity::Validity;
 use super::verify::{handshake_error, PinnedVerifier};
 use crate::error::NetError;
 use crate::tcp::{read_some, write_all, TcpTransport};
@@ -141,6 +142,7 @@ fn config_error(e: &rustls::Error) -> NetError {
 /// The server's side: turns accepted TCP connections into TLS connections. Can be shared by threads.
 pub struct TlsAcceptor {
     config: Arc<ServerConfig>,
+    validity: Validity,
 }
 
 impl TlsAcceptor {
@@ -152,9 +154,8 @@ impl TlsAcceptor {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        identity
-            .validity()
-            .check(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))?;
+        let validity = identity.validity();
+        validity.check(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))?;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(|e| config_error(&e))?
@@ -166,7 +167,14 @@ impl TlsAcceptor {
         config.max_early_data_size = 0;
         Ok(Self {
             config: Arc::new(config),
+            validity,
         })
+    }
+
+    /// The certificate's dates. Clients refuse it after its end, whatever this side does.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        self.validity
     }
 
     /// Runs the handshake with one client, within `wait` in total. Nothing more than one handshake message (64 KiB) is
