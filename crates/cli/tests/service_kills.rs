@@ -85,8 +85,10 @@ impl Bench {
     }
 
     fn answered(&self, server: &Server) -> Value {
+        let known = server.ends().len();
         let a = json_of(&self.client(server.addr, "keys").end(LONG));
         assert_eq!(a["label"], "positive");
+        assert_eq!(server.end_after(known)["outcome"], "answered");
         a
     }
 
@@ -125,7 +127,7 @@ impl Bench {
 
     /// A session whose client was lost in `place`, or noticed a little later.
     fn lost(&self, end: &Value, place: &str) {
-        assert_eq!(end["outcome"], "failed", "{end}");
+        assert_eq!(end["outcome"], "failed", "killed in {place}");
         assert_eq!(end["kind"], "peer-lost", "{end}");
         assert_eq!(end["code"], 1);
         let noticed = end["stage"].as_str().unwrap();

@@ -3,6 +3,8 @@
 //! The client speaks first. The server may serve several plans (the same model with logits or with the label only); it
 //! answers with the one that the client named, or with its first. Both then compare, so both can say what differs.
 //!
+//! A hello also carries a tag of the connection that its sender sees, so that a relay between two connections is noticed here.
+//!
 //! The session id binds everything that follows to this exchange and to the connection under it: base OTs hash it in, hashing
 //! salts and the uniform part of public keys derive from it.
 
@@ -15,10 +17,13 @@ use std::sync::Arc;
 /// Version of the session protocol. Peers of another version are refused.
 pub const PROTOCOL_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"CLOOM\0\0\0";
-/// Bytes of a hello, in every version: magic, version, plan hash, nonce, shapes, and zeros for what later versions need.
+/// Bytes of a hello, in every version: magic, version, plan hash, nonce, shapes, answer, connection, and zeros for what later versions need.
 pub const HELLO_BYTES: usize = 128;
 const SHAPES_AT: usize = 8 + 2 + 32 + 32;
 const ANSWER_AT: usize = SHAPES_AT + 4 * SHAPES.len();
+const CONNECTION_AT: usize = ANSWER_AT + 1;
+const CONNECTION_BYTES: usize = 16;
+const CONNECTION: &str = "TLS connection (somebody relays this session)";
 const SHAPES: [&str; 7] = [
     "sequence length",
     "scan block",
@@ -54,6 +59,15 @@ impl Binding {
     pub fn insecure_none() -> Self {
         Self([0; 32])
     }
+
+    /// What a hello says of it. One-way, so that it gives nothing of the value itself away.
+    fn tag(&self) -> [u8; CONNECTION_BYTES] {
+        let mut h = blake3::Hasher::new_derive_key("cipherloom hello connection v1");
+        h.update(&self.0);
+        let mut tag = [0; CONNECTION_BYTES];
+        h.finalize_xof().fill(&mut tag);
+        tag
+    }
 }
 
 /// A hello, parsed. The nonce is apart.
@@ -63,6 +77,8 @@ struct Hello {
     plan_hash: [u8; 32],
     shapes: [u32; SHAPES.len()],
     answer: u8,
+    /// Tag of the connection under the session.
+    connection: [u8; CONNECTION_BYTES],
 }
 
 /// What a client learns, as a byte.
@@ -82,7 +98,7 @@ fn clamp(n: usize) -> u32 {
 }
 
 impl Hello {
-    fn of(plan: &Plan) -> Self {
+    fn of(plan: &Plan, binding: &Binding) -> Self {
         let (r, s) = (plan.request(), &plan.request().shape);
         let block = plan.document().scan_block;
         Self {
@@ -102,6 +118,7 @@ impl Hello {
                 Answer::Logits => LOGITS,
                 Answer::Label => LABEL,
             },
+            connection: binding.tag(),
         }
     }
 
@@ -115,6 +132,7 @@ impl Hello {
             b.copy_from_slice(&s.to_le_bytes());
         }
         out[ANSWER_AT] = self.answer;
+        out[CONNECTION_AT..CONNECTION_AT + CONNECTION_BYTES].copy_from_slice(&self.connection);
         out
     }
 
@@ -134,7 +152,10 @@ impl Hello {
         for (s, b) in shapes.iter_mut().zip(bytes[SHAPES_AT..].chunks_exact(4)) {
             *s = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
         }
+        let mut connection = [0; CONNECTION_BYTES];
+        connection.copy_from_slice(&bytes[CONNECTION_AT..CONNECTION_AT + CONNECTION_BYTES]);
         let hello = Self {
+            connection,
             version: u16::from_le_bytes([bytes[8], bytes[9]]),
             plan_hash,
             shapes,
@@ -155,7 +176,11 @@ impl Hello {
             );
         }
         if self.plan_hash == peer.plan_hash {
-            return Ok(());
+            if self.connection == peer.connection {
+                return Ok(());
+            }
+            // Keys that the server knows would take both parties to the end, to an answer that is noise.
+            return differ(CONNECTION, hex(&self.connection), hex(&peer.connection));
         }
         for ((what, a), b) in SHAPES.into_iter().zip(self.shapes).zip(peer.shapes) {
             if a != b {
@@ -206,7 +231,7 @@ pub fn client_handshake(
     binding: &Binding,
     prg: &mut SecretPrg,
 ) -> Result<SessionId, EngineError> {
-    let (own, nonce) = (Hello::of(plan), fresh_nonce(prg));
+    let (own, nonce) = (Hello::of(plan, binding), fresh_nonce(prg));
     channel.send(FrameKind::Hello, &own.bytes(&nonce))?;
     let (peer, theirs) = Hello::parse(&receive_hello(channel)?)?;
     own.compare(&peer)?;
@@ -242,7 +267,7 @@ pub(crate) fn answer_hello<'a>(
         here: "none".into(),
         peer: hex(&peer.plan_hash),
     })?;
-    let (own, nonce) = (Hello::of(plan), fresh_nonce(prg));
+    let (own, nonce) = (Hello::of(plan, binding), fresh_nonce(prg));
     channel.send(FrameKind::Hello, &own.bytes(&nonce))?;
     own.compare(&peer)?;
     Ok((session_id(own.plan_hash, &theirs, &nonce, binding), plan))
@@ -271,6 +296,7 @@ mod tests {
             plan_hash: [7; 32],
             shapes: [128, 128, 2, 128, 256, 1024, 2],
             answer: LOGITS,
+            connection: [3; CONNECTION_BYTES],
         }
     }
 
@@ -290,6 +316,8 @@ mod tests {
         other.version = 0;
         assert_eq!(what(&other), ("protocol version", "1".into(), "0".into()));
         let mut other = hello();
+        other.connection[15] = 0;
+        assert_eq!(what(&other).0, CONNECTION);
         other.plan_hash[0] = 1;
         assert_eq!(what(&other).0, "plan");
         other.answer = LABEL;

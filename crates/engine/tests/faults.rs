@@ -129,8 +129,8 @@ impl Network {
     }
 }
 
-/// Where faults happen when the keys are known: bytes of a direction. TLS handshake, hello and offer, offline, early stages.
-const PLACES: [(bool, u64); 15] = [
+/// Where faults happen when the keys are known: bytes of a direction. TLS handshake, hello and offer, offline, stages.
+const PLACES: [(bool, u64); 16] = [
     (true, 3),
     (true, 60),
     (true, 300),
@@ -146,6 +146,7 @@ const PLACES: [(bool, u64); 15] = [
     (false, 1_100),
     (false, 20_000),
     (false, 1_500_000),
+    (false, 25_000_000),
 ];
 /// In the upload of the keys.
 const UPLOAD: [u64; 4] = [2_000, 40_000, 1_000_000, 20_000_000];

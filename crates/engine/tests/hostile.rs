@@ -5,7 +5,7 @@
 
 mod support;
 
-use cipherloom_engine::handshake::{client_handshake, Binding, HELLO_BYTES};
+use cipherloom_engine::handshake::{client_handshake, HELLO_BYTES};
 use cipherloom_engine::link::Link;
 use cipherloom_net::{
     FrameKind, Halves, LinkFault, NetError, RecvHalf, TlsTransport, Transport, HEADER_BYTES,
@@ -177,8 +177,7 @@ fn bad_sessions(p: &Provider) {
     let hello = || {
         let mut link = Link::connect(s.addr, p.pin, None, &waits(30, 30)).unwrap();
         let mut prg = SecretPrg::from_os().unwrap();
-        // The server's binding is the connection's, this one is wrong: nothing that follows can succeed.
-        let binding = Binding::insecure_none();
+        let binding = link.binding;
         client_handshake(&mut link.channel, &p.bundle.plan, &binding, &mut prg).unwrap();
         link
     };
