@@ -419,7 +419,8 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
             "ok-used",
             [vec![3], 9u64.to_le_bytes().to_vec()].concat(),
         ),
-        ("client_key", "ok-note", [vec![0], note].concat()),
+        // Bound to the release: refused, and right, after the next one.
+        ("client_key", "note", [vec![0], note].concat()),
         ("client_key", "ok-seed", [vec![1], vec![6; 32]].concat()),
     ];
     for file in 0..4u8 {

@@ -69,7 +69,7 @@ fn the_greeting() {
     assert_eq!(bytes[..8], *b"CLOOM\0\0\0");
     assert_eq!(bytes[8..10], [1, 0]);
     assert_eq!(bytes[10..42], plan.hash());
-    // Length, block, layers, widths, vocabulary, labels; then the answer.
+    // Length, block, layers, widths, vocabulary, labels; then the answer, the tag of no connection, and room.
     let shapes: Vec<u32> = bytes[74..102]
         .as_chunks::<4>()
         .0
@@ -79,7 +79,6 @@ fn the_greeting() {
     let block = plan.document().scan_block as u32;
     assert_eq!(shapes, [16, block, 1, 16, 32, 12, 2]);
     assert_eq!(bytes[102], 0);
-    // The tag of a connection whose exporter value is zeros, and what later versions may use.
     let tag = blake3::derive_key("cipherloom hello connection v1", &[0; 32]);
     assert_eq!(bytes[103..119], tag[..16]);
     assert!(bytes[119..].iter().all(|b| *b == 0));
