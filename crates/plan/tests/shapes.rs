@@ -209,7 +209,7 @@ fn bad_requests_are_typed_errors() {
     ));
 }
 
-/// Found by fuzzing: a division by zero, an overflow, and a replay of billions of refills.
+/// Found by probing the largest shapes: a division by zero, an overflow, and a replay of billions of refills.
 #[test]
 fn two_party_parameters_that_no_session_runs_are_refused_before_the_replay() {
     let p = plan("moviedoc", 16, None, Carry::Serial).unwrap();
