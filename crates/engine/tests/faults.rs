@@ -196,7 +196,7 @@ impl Bench<'_> {
         let network = Network::start(self.s.addr, plan);
         // Bytes that never come are noticed by waiting; the rest at once.
         let patience = match plan.fault {
-            Fault::Stall | Fault::Lose => waits(3, 3),
+            Fault::Stall | Fault::Lose => waits(2, 2),
             _ => waits(30, 60),
         };
         let text = self.p.encode(SHORT_TEXT);
