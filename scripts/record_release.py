@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures a release and records it in docs/results/VERSION.json.
+"""Measures a release and records it in docs/results/MAJOR.MINOR.json.
 
     cargo build --release && python3 scripts/record_release.py [LENGTH ...]
 
@@ -89,7 +89,7 @@ def main():
         out["demo"][length] = {k: v for k, v in demo.items() if k != "stages"}
         with tempfile.TemporaryDirectory(prefix="cipherloom-release-") as folder:
             out["serve"].append(served(length, pathlib.Path(folder)))
-    path = ROOT / "docs" / "results" / f"{version}.json"
+    path = ROOT / "docs" / "results" / f"{version.rsplit('.', 1)[0]}.json"
     path.write_text(json.dumps(out, indent=1) + "\n")
     for s in out["serve"]:
         print(s["length"], [(d["label"], d["keys_reused"], round(d["seconds"]["total"], 1)) for d in s["three_documents"]],
