@@ -4,7 +4,7 @@
 
 use cipherloom_engine::compare::compare;
 use cipherloom_engine::document::client_input;
-use cipherloom_engine::handshake::{client_handshake, server_handshake, Binding};
+use cipherloom_engine::handshake::{client_handshake, server_handshake, Binding, HELLO_BYTES};
 use cipherloom_engine::keystore::{FileKeyStore, StoreLimits};
 use cipherloom_engine::link::Link;
 use cipherloom_engine::report::same_traffic;
@@ -249,7 +249,7 @@ fn sixteen_tokens_end_to_end() {
         assert_eq!(setup_messages(&again.schedule), OFFER);
         assert_eq!(
             again.report.setup_bytes,
-            2 * (16 + 74) + (16 + 32) + (16 + 1)
+            2 * (16 + HELLO_BYTES as u64) + (16 + 32) + (16 + 1)
         );
         check_offline(&s, &again.schedule);
     }
