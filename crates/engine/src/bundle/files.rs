@@ -60,27 +60,23 @@ pub(super) fn only(dir: &Path, allowed: &[&str]) -> Result<(), BundleError> {
 
 /// Writes a new file that must not exist.
 pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BundleError> {
-    let mut file = File::create_new(path).map_err(|e| match e.kind() {
-        ErrorKind::AlreadyExists => BundleError::Exists {
-            path: path.display().to_string(),
-        },
-        _ => BundleError::io(path, &e),
-    })?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(|e| BundleError::io(path, &e))
+    create(path, bytes, &mut OpenOptions::new())
 }
 
 /// As [`write_new`], readable by nobody but its owner.
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), BundleError> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
     }
-    let mut file = options.open(path).map_err(|e| match e.kind() {
+    create(path, bytes, &mut options)
+}
+
+fn create(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> Result<(), BundleError> {
+    let opened = options.write(true).create_new(true).open(path);
+    let mut file = opened.map_err(|e| match e.kind() {
         ErrorKind::AlreadyExists => BundleError::Exists {
             path: path.display().to_string(),
         },

@@ -79,7 +79,7 @@ impl Service {
             Some(place) => Ok(place),
             None => Err(("busy", EngineError::Busy)),
         };
-        let _place = match place {
+        let place = match place {
             Ok(p) => p,
             Err((reason, error)) => {
                 self.metrics.refused(reason);
@@ -130,6 +130,8 @@ impl Service {
         watch.end(&result);
         cipherloom_ring::heap::give_back();
         self.ended.fetch_add(1, Ordering::SeqCst);
+        // Whoever reads the reports may be slow; that must not keep the next client out.
+        drop(place);
         (self.on_end)(&SessionEnd {
             session: number,
             result,
