@@ -124,4 +124,28 @@ fn main() {
         literal(15, 12, 5, 3),
         repetitions,
     );
+    let point = |log_n, limbs: usize, p: usize, p_bits, dnum| CkksLiteral {
+        log_n,
+        q_bits: std::iter::once(50)
+            .chain(std::iter::repeat_n(40, limbs - 1))
+            .collect(),
+        p_bits: vec![p_bits; p],
+        log_scale: 40,
+        dnum,
+    };
+    bench(
+        "A: N=2^14, 8 limbs, dnum 4",
+        point(14, 8, 2, 50, 4),
+        repetitions,
+    );
+    bench(
+        "B2: N=2^15, 14 limbs, dnum 3",
+        point(15, 14, 5, 48, 3),
+        repetitions,
+    );
+    bench(
+        "C: N=2^16, 30 limbs, dnum 3",
+        point(16, 30, 10, 48, 3),
+        repetitions,
+    );
 }

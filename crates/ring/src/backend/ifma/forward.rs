@@ -1,8 +1,13 @@
 //! Forward NTT: Cooley-Tukey butterflies, depth first, eight lanes.
 //!
 //! Blocks larger than the first-level cache are split by one pass of three layers; smaller ones run
-//! two layers to a pass; the last four layers run inside two registers. Values stay below 4q, or,
-//! for primes below 2^46 (`LAZY`), grow by 2q in each layer, up to 35q < 2^52, and are reduced once.
+//! two layers to a pass; the last four layers run inside two registers.
+//!
+//! Primes above 2^46: values stay below 4q. Smaller primes (`LAZY`): five instructions a butterfly. The quotient
+//! of each twiddle product is taken one too large, so the product v is in [-q, q), and both outputs x + v and x - v move
+//! by at most q. The first layer lifts its operands by q for each layer, so that nothing becomes negative; all values stay
+//! below 36q < 2^52 and are reduced once. Only the low 52 bits count: the multiplier reads no others, and sums
+//! keep them right, so nothing is masked before the end.
 
 use std::arch::x86_64::*;
 
@@ -44,18 +49,57 @@ impl Twiddles {
     }
 }
 
-/// Largest prime size without reductions between layers: (1 + 2 * 17) 2^46 < 2^52.
-const LAZY_BITS: u32 = 46;
+/// Largest prime size without reductions between layers: operands below 2q and 17 layers give
+/// (2 + 2 * 17) 2^46 < 2^52.
+pub(super) const LAZY_BITS: u32 = 46;
 
-/// `(x + w y, x - w y)`. Results are below 4q if the operands are; with `LAZY` they are 2q larger
-/// than `x` at most.
+/// Constants of one transform.
+#[derive(Clone, Copy)]
+pub(super) struct Context {
+    k: Lanes,
+    t: Twiddles,
+    /// q for each layer: what `LAZY` adds to the operands of the first.
+    lift: __m512i,
+}
+
+impl Context {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn new(table: &NttTable) -> Self {
+        let m = table.modulus();
+        Self {
+            k: Lanes::new(m),
+            t: Twiddles::new(table.forward_twiddles()),
+            lift: splat(m.value() * u64::from(table.n().trailing_zeros())),
+        }
+    }
+
+    /// A butterfly of the first layer if `FIRST`, which lifts; an ordinary one if not.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn top<const LAZY: bool, const FIRST: bool>(self, x: &mut __m512i, y: &mut __m512i, f: Factor) {
+        if LAZY && FIRST {
+            *x = _mm512_add_epi64(*x, self.lift);
+        }
+        butterfly::<LAZY>(self.k, x, y, f);
+    }
+}
+
+/// `(x + w y, x - w y)`. Results are below 4q if the operands are; with `LAZY` they differ from `x` by q at most.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 fn butterfly<const LAZY: bool>(k: Lanes, x: &mut __m512i, y: &mut __m512i, f: Factor) {
-    let u = if LAZY { *x } else { reduce_once(*x, k.two_q) };
-    let v = k.mul_lazy(*y, f);
-    *x = _mm512_add_epi64(u, v);
-    *y = _mm512_sub_epi64(_mm512_add_epi64(u, k.two_q), v);
+    if LAZY {
+        let t = _mm512_madd52hi_epu64(k.one, *y, f.quotient);
+        let double = _mm512_add_epi64(*x, *x);
+        *x = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(*x, *y, f.w), t, k.neg_q);
+        *y = _mm512_sub_epi64(double, *x);
+    } else {
+        let u = reduce_once(*x, k.two_q);
+        let v = k.mul_lazy(*y, f);
+        *x = _mm512_add_epi64(u, v);
+        *y = _mm512_sub_epi64(_mm512_add_epi64(u, k.two_q), v);
+    }
 }
 
 /// The full reduction at the end.
@@ -75,26 +119,59 @@ fn finish<const LAZY: bool>(k: Lanes, x: __m512i) -> __m512i {
 /// Features detected; `a` has `table.n()` elements; the table holds 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
-    let k = Lanes::new(table.modulus());
-    let t = Twiddles::new(table.forward_twiddles());
+    let c = Context::new(table);
     // SAFETY: the whole array is group 0 of the layer with one group.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true>(k, t, a.as_mut_ptr(), a.len(), 1, 0);
+            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
         } else {
-            block::<false>(k, t, a.as_mut_ptr(), a.len(), 1, 0);
+            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
         }
     }
 }
 
-/// All layers of group `g` of the layer with `m` groups: `len` words at `p`.
+/// The first three layers on the columns of a tile: 8 rows, which lie N/8 apart in the polynomial.
+///
+/// # Safety
+/// Features detected; the length of `tile` is a multiple of 64; N is at least 128; the table holds 52-bit quotients.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64]) {
+    let c = Context::new(table);
+    // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+        } else {
+            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+        }
+    }
+}
+
+/// All layers but the first three of row `s`.
+///
+/// # Safety
+/// Features detected; `row` has N/8 words, at least 16; `s < 8`; the table holds 52-bit quotients.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64]) {
+    let c = Context::new(table);
+    // SAFETY: the row is group s of the layer with 8 groups.
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+        } else {
+            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+        }
+    }
+}
+
+/// All layers of group `g` of the layer with `m` groups: `len` words at `p`. `FIRST` if that layer is the first of the
+/// transform.
 ///
 /// # Safety
 /// `p` has `len` words, a power of two, at least 16; `m * len = N`, `g < m`.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn block<const LAZY: bool>(
-    k: Lanes,
-    t: Twiddles,
+unsafe fn block<const LAZY: bool, const FIRST: bool>(
+    c: Context,
     p: *mut u64,
     len: usize,
     m: usize,
@@ -103,32 +180,33 @@ unsafe fn block<const LAZY: bool>(
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
         if len > CACHE_BLOCK {
-            radix8::<LAZY>(k, t, p, len / 8, m + g);
+            radix8::<LAZY, FIRST>(c, p, len / 8, m + g);
             for s in 0..8 {
-                block::<LAZY>(k, t, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
+                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
             }
             return;
         }
         // Four layers are left to the last pass.
-        let mut layers = len.trailing_zeros() - 4;
+        let layers = len.trailing_zeros() - 4;
+        if layers == 0 {
+            last_four::<LAZY, FIRST>(c, p, 1, m + g);
+            return;
+        }
         let (mut len, mut index, mut groups) = (len, m + g, 1);
         if layers % 2 == 1 {
-            radix2::<LAZY>(k, t, p, len / 2, index);
-            len /= 2;
-            groups *= 2;
-            index *= 2;
-            layers -= 1;
+            radix2::<LAZY, FIRST>(c, p, len / 2, index);
+            (len, index, groups) = (len / 2, 2 * index, 2);
+        } else {
+            radix4::<LAZY, FIRST>(c, p, len / 4, index);
+            (len, index, groups) = (len / 4, 4 * index, 4);
         }
-        while layers > 0 {
+        while len > 16 {
             for s in 0..groups {
-                radix4::<LAZY>(k, t, p.add(s * len), len / 4, index + s);
+                radix4::<LAZY, false>(c, p.add(s * len), len / 4, index + s);
             }
-            len /= 4;
-            groups *= 4;
-            index *= 4;
-            layers -= 2;
+            (len, index, groups) = (len / 4, 4 * index, 4 * groups);
         }
-        last_four::<LAZY>(k, t, p, groups, index);
+        last_four::<LAZY, false>(c, p, groups, index);
     }
 }
 
@@ -138,14 +216,19 @@ unsafe fn block<const LAZY: bool>(
 /// `step` is a multiple of 8, `i < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix2<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix2<const LAZY: bool, const FIRST: bool>(
+    c: Context,
+    p: *mut u64,
+    step: usize,
+    i: usize,
+) {
     // SAFETY: offsets are below 2 * step.
     unsafe {
-        let f = t.splat(i);
+        let f = c.t.splat(i);
         for j in (0..step).step_by(8) {
             let (p0, p1) = (p.add(j), p.add(j + step));
             let (mut x, mut y) = (load(p0), load(p1));
-            butterfly::<LAZY>(k, &mut x, &mut y, f);
+            c.top::<LAZY, FIRST>(&mut x, &mut y, f);
             store(p0, x);
             store(p1, y);
         }
@@ -158,7 +241,13 @@ unsafe fn radix2<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usi
 /// `step` is a multiple of 8, `2i + 1 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix4<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix4<const LAZY: bool, const FIRST: bool>(
+    ctx: Context,
+    p: *mut u64,
+    step: usize,
+    i: usize,
+) {
+    let (k, t) = (ctx.k, ctx.t);
     // SAFETY: offsets are below 4 * step.
     unsafe {
         let (f0, f1, f2) = (t.splat(i), t.splat(2 * i), t.splat(2 * i + 1));
@@ -166,8 +255,8 @@ unsafe fn radix4<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usi
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
             let (mut a, mut b, mut c, mut d) = (load(p0), load(p1), load(p2), load(p3));
-            butterfly::<LAZY>(k, &mut a, &mut c, f0);
-            butterfly::<LAZY>(k, &mut b, &mut d, f0);
+            ctx.top::<LAZY, FIRST>(&mut a, &mut c, f0);
+            ctx.top::<LAZY, FIRST>(&mut b, &mut d, f0);
             butterfly::<LAZY>(k, &mut a, &mut b, f1);
             butterfly::<LAZY>(k, &mut c, &mut d, f2);
             store(p0, a);
@@ -184,7 +273,13 @@ unsafe fn radix4<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usi
 /// `step` is a multiple of 8, `4i + 3 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix8<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix8<const LAZY: bool, const FIRST: bool>(
+    ctx: Context,
+    p: *mut u64,
+    step: usize,
+    i: usize,
+) {
+    let (k, t) = (ctx.k, ctx.t);
     // SAFETY: offsets are below 8 * step.
     unsafe {
         let f1 = t.splat(i);
@@ -199,10 +294,10 @@ unsafe fn radix8<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usi
             let at = |s: usize| p.add(j + s * step);
             let (mut a, mut b, mut c, mut d) = (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
             let (mut e, mut f, mut g, mut h) = (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
-            butterfly::<LAZY>(k, &mut a, &mut e, f1);
-            butterfly::<LAZY>(k, &mut b, &mut f, f1);
-            butterfly::<LAZY>(k, &mut c, &mut g, f1);
-            butterfly::<LAZY>(k, &mut d, &mut h, f1);
+            ctx.top::<LAZY, FIRST>(&mut a, &mut e, f1);
+            ctx.top::<LAZY, FIRST>(&mut b, &mut f, f1);
+            ctx.top::<LAZY, FIRST>(&mut c, &mut g, f1);
+            ctx.top::<LAZY, FIRST>(&mut d, &mut h, f1);
             butterfly::<LAZY>(k, &mut a, &mut c, f2[0]);
             butterfly::<LAZY>(k, &mut b, &mut d, f2[0]);
             butterfly::<LAZY>(k, &mut e, &mut g, f2[1]);
@@ -230,7 +325,13 @@ unsafe fn radix8<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, step: usi
 /// `p` has `16 * groups` words; `8 (i + groups) <= N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn last_four<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, groups: usize, i: usize) {
+unsafe fn last_four<const LAZY: bool, const FIRST: bool>(
+    c: Context,
+    p: *mut u64,
+    groups: usize,
+    i: usize,
+) {
+    let (k, t) = (c.k, c.t);
     // Twiddles to lanes: two, each four times; four, each twice.
     let quads = _mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1);
     let pairs = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
@@ -245,7 +346,7 @@ unsafe fn last_four<const LAZY: bool>(k: Lanes, t: Twiddles, p: *mut u64, groups
         unsafe {
             let (p0, p1) = (p.add(16 * s), p.add(16 * s + 8));
             let (mut x, mut y) = (load(p0), load(p1));
-            butterfly::<LAZY>(k, &mut x, &mut y, t.splat(g));
+            c.top::<LAZY, FIRST>(&mut x, &mut y, t.splat(g));
             // Distance 4.
             let (mut a, mut b) = (
                 _mm512_shuffle_i64x2::<0x44>(x, y),

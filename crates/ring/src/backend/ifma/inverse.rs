@@ -1,10 +1,13 @@
 //! Inverse NTT: Gentleman-Sande butterflies, the forward passes run backwards.
 //!
-//! Values stay below 2q between layers. The last layer multiplies by 1/N and reduces fully.
+//! Primes above 2^46: values stay below 2q between layers. Smaller primes (`LAZY`): passes take values below 8q; sums
+//! double in each layer, products are below 2q again, so only the sum of all operands of a pass is reduced. Nothing exceeds
+//! 64q < 2^52; only the low 52 bits count, nothing is masked before the end. The last layer multiplies by 1/N (or another
+//! factor) and reduces fully.
 
 use std::arch::x86_64::*;
 
-use super::forward::{spread2, spread4, Twiddles, CACHE_BLOCK};
+use super::forward::{spread2, spread4, Twiddles, CACHE_BLOCK, LAZY_BITS};
 use super::lanes::{load, reduce_once, splat, store, Factor, Lanes};
 use crate::modulus::Shoup;
 use crate::ntt::NttTable;
@@ -14,34 +17,82 @@ use crate::ntt::NttTable;
 struct Context {
     k: Lanes,
     t: Twiddles,
-    /// 1/N and psi^-brv(1) / N.
-    n_inv: Factor,
-    n_inv_w: Factor,
-}
-
-/// `(x + y, w (x - y))`, all below 2q.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-fn butterfly(k: Lanes, x: &mut __m512i, y: &mut __m512i, f: Factor) {
-    let sum = _mm512_add_epi64(*x, *y);
-    let difference = _mm512_sub_epi64(_mm512_add_epi64(*x, k.two_q), *y);
-    *x = reduce_once(sum, k.two_q);
-    *y = k.mul_lazy(difference, f);
+    /// q, 2q, 4q, ... 32q: what makes differences of values below them positive.
+    q: [__m512i; 6],
+    /// Factors of the last layer: c and psi^-brv(1) c.
+    last: [Factor; 2],
 }
 
 impl Context {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn new(table: &NttTable, last: [Shoup; 2]) -> Self {
+        let q = table.modulus().value();
+        Self {
+            k: Lanes::new(table.modulus()),
+            t: Twiddles::new(table.inverse_twiddles()),
+            q: [0, 1, 2, 3, 4, 5].map(|i| splat(q << i)),
+            last: last.map(|s| Factor {
+                w: splat(s.value),
+                quotient: splat(s.quotient >> 12),
+            }),
+        }
+    }
+
+    /// `(x + y, w (x - y))` for `y < 2^below q`. Without `LAZY` operands and results are below 2q.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn butterfly<const LAZY: bool>(
+        self,
+        below: usize,
+        x: &mut __m512i,
+        y: &mut __m512i,
+        f: Factor,
+    ) {
+        let k = self.k;
+        let sum = _mm512_add_epi64(*x, *y);
+        if LAZY {
+            let d = _mm512_sub_epi64(_mm512_add_epi64(*x, self.q[below]), *y);
+            *x = sum;
+            *y = k.mul_unmasked(d, f);
+        } else {
+            let d = _mm512_sub_epi64(_mm512_add_epi64(*x, k.two_q), *y);
+            *x = reduce_once(sum, k.two_q);
+            *y = k.mul_lazy(d, f);
+        }
+    }
+
     /// A butterfly of the last layer if `LAST`, which uses its own factors; an ordinary one if not.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-    fn top<const LAST: bool>(self, x: &mut __m512i, y: &mut __m512i, f: Factor) {
+    fn top<const LAZY: bool, const LAST: bool>(
+        self,
+        below: usize,
+        x: &mut __m512i,
+        y: &mut __m512i,
+        f: Factor,
+    ) {
         if LAST {
             let k = self.k;
+            let above = if LAZY { self.q[below] } else { k.two_q };
             let sum = _mm512_add_epi64(*x, *y);
-            let difference = _mm512_sub_epi64(_mm512_add_epi64(*x, k.two_q), *y);
-            *x = k.reduce_2q(k.mul_lazy(sum, self.n_inv));
-            *y = k.reduce_2q(k.mul_lazy(difference, self.n_inv_w));
+            let d = _mm512_sub_epi64(_mm512_add_epi64(*x, above), *y);
+            *x = k.reduce_2q(k.mul_lazy(sum, self.last[0]));
+            *y = k.reduce_2q(k.mul_lazy(d, self.last[1]));
         } else {
-            butterfly(self.k, x, y, f);
+            self.butterfly::<LAZY>(below, x, y, f);
+        }
+    }
+
+    /// The sum of all operands of a pass, below 64q, to below 2q if `LAZY`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn settle<const LAZY: bool, const LAST: bool>(self, x: __m512i) -> __m512i {
+        if LAZY && !LAST {
+            let t = _mm512_madd52hi_epu64(_mm512_setzero_si512(), x, self.k.one_quotient);
+            _mm512_madd52lo_epu64(x, t, self.k.neg_q)
+        } else {
+            x
         }
     }
 }
@@ -50,20 +101,51 @@ impl Context {
 /// Features detected; `a` has `table.n()` elements; the table holds 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
-    let factor = |s: Shoup| Factor {
-        w: splat(s.value),
-        quotient: splat(s.quotient >> 12),
-    };
     let (n_inv, n_inv_w) = table.inverse_last_layer();
-    let c = Context {
-        k: Lanes::new(table.modulus()),
-        t: Twiddles::new(table.inverse_twiddles()),
-        n_inv: factor(n_inv),
-        n_inv_w: factor(n_inv_w),
-    };
-    let n = a.len();
+    let c = Context::new(table, [n_inv, n_inv_w]);
     // SAFETY: the whole array is group 0 of the layer with one group.
-    unsafe { block::<true>(c, a.as_mut_ptr(), n, 1, 0) }
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
+        } else {
+            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
+        }
+    }
+}
+
+/// All layers but the last three of row `s`.
+///
+/// # Safety
+/// Features detected; `row` has N/8 words, at least 16; `s < 8`; the table holds 52-bit quotients.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64]) {
+    let c = Context::new(table, [Shoup::default(); 2]);
+    // SAFETY: the row is group s of the layer with 8 groups.
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+        } else {
+            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+        }
+    }
+}
+
+/// The last three layers on the columns of a tile: 8 rows, which lie N/8 apart in the polynomial. The last layer
+/// multiplies by `last[0]`, and `last[1]`, which is psi^-brv(1) times as much.
+///
+/// # Safety
+/// Features detected; the length of `tile` is a multiple of 64; N is at least 128; the table holds 52-bit quotients.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64], last: [Shoup; 2]) {
+    let c = Context::new(table, last);
+    // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+        } else {
+            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+        }
+    }
 }
 
 /// All layers of group `g` of the layer with `m` groups: `len` words at `p`. `LAST` if that layer
@@ -72,36 +154,42 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
 /// # Safety
 /// `p` has `len` words, a power of two, at least 16; `m * len = N`, `g < m`.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn block<const LAST: bool>(c: Context, p: *mut u64, len: usize, m: usize, g: usize) {
+unsafe fn block<const LAZY: bool, const LAST: bool>(
+    c: Context,
+    p: *mut u64,
+    len: usize,
+    m: usize,
+    g: usize,
+) {
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
         if len > CACHE_BLOCK {
             for s in 0..8 {
-                block::<false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
+                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
             }
-            radix8::<LAST>(c, p, len / 8, m + g);
+            radix8::<LAZY, LAST>(c, p, len / 8, m + g);
             return;
         }
         let mut groups = len / 16;
         if groups == 1 {
-            first_four::<LAST>(c, p, 1, m + g);
+            first_four::<LAZY, LAST>(c, p, 1, m + g);
             return;
         }
-        first_four::<false>(c, p, groups, (m + g) * groups);
+        first_four::<LAZY, false>(c, p, groups, (m + g) * groups);
         let mut size = 16;
         while groups >= 4 {
             groups /= 4;
             size *= 4;
             if groups == 1 {
-                radix4::<LAST>(c, p, size / 4, m + g);
+                radix4::<LAZY, LAST>(c, p, size / 4, m + g);
             } else {
                 for s in 0..groups {
-                    radix4::<false>(c, p.add(s * size), size / 4, (m + g) * groups + s);
+                    radix4::<LAZY, false>(c, p.add(s * size), size / 4, (m + g) * groups + s);
                 }
             }
         }
         if groups == 2 {
-            radix2::<LAST>(c, p, size, m + g);
+            radix2::<LAZY, LAST>(c, p, size, m + g);
         }
     }
 }
@@ -112,15 +200,20 @@ unsafe fn block<const LAST: bool>(c: Context, p: *mut u64, len: usize, m: usize,
 /// `step` is a multiple of 8, `i < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix2<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix2<const LAZY: bool, const LAST: bool>(
+    c: Context,
+    p: *mut u64,
+    step: usize,
+    i: usize,
+) {
     // SAFETY: offsets are below 2 * step.
     unsafe {
         let f = c.t.splat(i);
         for j in (0..step).step_by(8) {
             let (p0, p1) = (p.add(j), p.add(j + step));
             let (mut x, mut y) = (load(p0), load(p1));
-            c.top::<LAST>(&mut x, &mut y, f);
-            store(p0, x);
+            c.top::<LAZY, LAST>(3, &mut x, &mut y, f);
+            store(p0, c.settle::<LAZY, LAST>(x));
             store(p1, y);
         }
     }
@@ -132,7 +225,12 @@ unsafe fn radix2<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usiz
 /// `step` is a multiple of 8, `2i + 1 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix4<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usize) {
+unsafe fn radix4<const LAZY: bool, const LAST: bool>(
+    c: Context,
+    p: *mut u64,
+    step: usize,
+    i: usize,
+) {
     // SAFETY: offsets are below 4 * step.
     unsafe {
         let (f0, f1, f2) = (c.t.splat(i), c.t.splat(2 * i), c.t.splat(2 * i + 1));
@@ -140,11 +238,11 @@ unsafe fn radix4<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usiz
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
             let (mut a, mut b, mut d, mut e) = (load(p0), load(p1), load(p2), load(p3));
-            butterfly(c.k, &mut a, &mut b, f1);
-            butterfly(c.k, &mut d, &mut e, f2);
-            c.top::<LAST>(&mut a, &mut d, f0);
-            c.top::<LAST>(&mut b, &mut e, f0);
-            store(p0, a);
+            c.butterfly::<LAZY>(3, &mut a, &mut b, f1);
+            c.butterfly::<LAZY>(3, &mut d, &mut e, f2);
+            c.top::<LAZY, LAST>(4, &mut a, &mut d, f0);
+            c.top::<LAZY, LAST>(1, &mut b, &mut e, f0);
+            store(p0, c.settle::<LAZY, LAST>(a));
             store(p1, b);
             store(p2, d);
             store(p3, e);
@@ -158,8 +256,12 @@ unsafe fn radix4<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usiz
 /// `step` is a multiple of 8, `4i + 3 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn radix8<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usize) {
-    let k = c.k;
+unsafe fn radix8<const LAZY: bool, const LAST: bool>(
+    c: Context,
+    p: *mut u64,
+    step: usize,
+    i: usize,
+) {
     // SAFETY: offsets are below 8 * step.
     unsafe {
         let f1 = c.t.splat(i);
@@ -176,19 +278,19 @@ unsafe fn radix8<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usiz
                 (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
             let (mut x4, mut x5, mut x6, mut x7) =
                 (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
-            butterfly(k, &mut x0, &mut x1, f3[0]);
-            butterfly(k, &mut x2, &mut x3, f3[1]);
-            butterfly(k, &mut x4, &mut x5, f3[2]);
-            butterfly(k, &mut x6, &mut x7, f3[3]);
-            butterfly(k, &mut x0, &mut x2, f2[0]);
-            butterfly(k, &mut x1, &mut x3, f2[0]);
-            butterfly(k, &mut x4, &mut x6, f2[1]);
-            butterfly(k, &mut x5, &mut x7, f2[1]);
-            c.top::<LAST>(&mut x0, &mut x4, f1);
-            c.top::<LAST>(&mut x1, &mut x5, f1);
-            c.top::<LAST>(&mut x2, &mut x6, f1);
-            c.top::<LAST>(&mut x3, &mut x7, f1);
-            store(at(0), x0);
+            c.butterfly::<LAZY>(3, &mut x0, &mut x1, f3[0]);
+            c.butterfly::<LAZY>(3, &mut x2, &mut x3, f3[1]);
+            c.butterfly::<LAZY>(3, &mut x4, &mut x5, f3[2]);
+            c.butterfly::<LAZY>(3, &mut x6, &mut x7, f3[3]);
+            c.butterfly::<LAZY>(4, &mut x0, &mut x2, f2[0]);
+            c.butterfly::<LAZY>(1, &mut x1, &mut x3, f2[0]);
+            c.butterfly::<LAZY>(4, &mut x4, &mut x6, f2[1]);
+            c.butterfly::<LAZY>(1, &mut x5, &mut x7, f2[1]);
+            c.top::<LAZY, LAST>(5, &mut x0, &mut x4, f1);
+            c.top::<LAZY, LAST>(2, &mut x1, &mut x5, f1);
+            c.top::<LAZY, LAST>(1, &mut x2, &mut x6, f1);
+            c.top::<LAZY, LAST>(1, &mut x3, &mut x7, f1);
+            store(at(0), c.settle::<LAZY, LAST>(x0));
             store(at(1), x1);
             store(at(2), x2);
             store(at(3), x3);
@@ -206,8 +308,13 @@ unsafe fn radix8<const LAST: bool>(c: Context, p: *mut u64, step: usize, i: usiz
 /// `p` has `16 * groups` words; `8 (i + groups) <= N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn first_four<const LAST: bool>(c: Context, p: *mut u64, groups: usize, i: usize) {
-    let (k, t) = (c.k, c.t);
+unsafe fn first_four<const LAZY: bool, const LAST: bool>(
+    c: Context,
+    p: *mut u64,
+    groups: usize,
+    i: usize,
+) {
+    let t = c.t;
     let quads = _mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1);
     let pairs = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
     let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
@@ -230,14 +337,14 @@ unsafe fn first_four<const LAST: bool>(c: Context, p: *mut u64, groups: usize, i
                 w: load(t.w.add(8 * g)),
                 quotient: load(t.quotient.add(8 * g)),
             };
-            butterfly(k, &mut a, &mut b, f);
+            c.butterfly::<LAZY>(0, &mut a, &mut b, f);
             // Distance 2.
             let (mut x, mut y) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
             let f = Factor {
                 w: spread4(t.w.add(4 * g), pairs),
                 quotient: spread4(t.quotient.add(4 * g), pairs),
             };
-            butterfly(k, &mut x, &mut y, f);
+            c.butterfly::<LAZY>(1, &mut x, &mut y, f);
             // Distance 4.
             let (mut a, mut b) = (
                 _mm512_permutex2var_epi64(x, first, y),
@@ -247,14 +354,14 @@ unsafe fn first_four<const LAST: bool>(c: Context, p: *mut u64, groups: usize, i
                 w: spread2(t.w.add(2 * g), quads),
                 quotient: spread2(t.quotient.add(2 * g), quads),
             };
-            butterfly(k, &mut a, &mut b, f);
+            c.butterfly::<LAZY>(2, &mut a, &mut b, f);
             // Distance 8.
             let (mut x, mut y) = (
                 _mm512_shuffle_i64x2::<0x44>(a, b),
                 _mm512_shuffle_i64x2::<0xee>(a, b),
             );
-            c.top::<LAST>(&mut x, &mut y, t.splat(g));
-            store(p0, x);
+            c.top::<LAZY, LAST>(3, &mut x, &mut y, t.splat(g));
+            store(p0, c.settle::<LAZY, LAST>(x));
             store(p1, y);
         }
     }

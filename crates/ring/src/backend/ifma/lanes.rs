@@ -12,6 +12,7 @@ pub(super) struct Lanes {
     /// 2^52 - q: adding `t * neg_q` subtracts `t * q` modulo 2^52.
     pub neg_q: __m512i,
     pub mask52: __m512i,
+    pub one: __m512i,
     /// floor(2^52 / q), the quotient of the factor 1.
     pub one_quotient: __m512i,
 }
@@ -75,6 +76,7 @@ impl Lanes {
             two_q: splat(m.value() << 1),
             neg_q: splat((1 << 52) - m.value()),
             mask52: splat((1 << 52) - 1),
+            one: splat(1),
             one_quotient: splat(m.one_quotient() >> 12),
         }
     }
@@ -83,10 +85,17 @@ impl Lanes {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
     pub(super) fn mul_lazy(self, x: __m512i, f: Factor) -> __m512i {
+        _mm512_and_si512(self.mul_unmasked(x, f), self.mask52)
+    }
+
+    /// As [`Lanes::mul_lazy`], in the low 52 bits; the others are unspecified.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    pub(super) fn mul_unmasked(self, x: __m512i, f: Factor) -> __m512i {
         let zero = _mm512_setzero_si512();
         let t = _mm512_madd52hi_epu64(zero, x, f.quotient);
         let lo = _mm512_madd52lo_epu64(zero, x, f.w);
-        _mm512_and_si512(_mm512_madd52lo_epu64(lo, t, self.neg_q), self.mask52)
+        _mm512_madd52lo_epu64(lo, t, self.neg_q)
     }
 
     /// `[0, 2q)` to `[0, q)`.
