@@ -3,21 +3,21 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
-use cipherloom_ring::{Basis, Ntt, Poly};
+use cipherloom_ring::{Basis, Ntt, Poly, Words};
 use rayon::prelude::*;
 
 /// Buffers that are free. Belongs to one evaluator; holds as many as were ever in use at once.
 /// They hold parts of ciphertexts only, never secrets.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool {
-    free: Mutex<Vec<Vec<u64>>>,
+    free: Mutex<Vec<Words>>,
 }
 
 /// `len` words of unspecified content; goes back to its pool when dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch<'a> {
     pool: &'a ScratchPool,
-    data: Vec<u64>,
+    data: Words,
     len: usize,
 }
 
@@ -35,7 +35,7 @@ impl ScratchPool {
             Some(i) => free.swap_remove(i),
             None => {
                 drop(free);
-                vec![0; len]
+                Words::zeroed(len)
             }
         };
         Scratch {

@@ -20,6 +20,7 @@ pub mod pack;
 mod parallel;
 pub mod poly;
 pub mod prg;
+pub mod words;
 pub mod xof;
 
 pub use automorphism::{galois_element, Automorphism};
@@ -29,7 +30,8 @@ pub use convert::{BaseConverter, ModDown, ModUp};
 pub use crt::CrtLift;
 pub use error::RingError;
 pub use modulus::{Modulus, Shoup};
-pub use ntt::NttTable;
+pub use ntt::{InverseFactor, NttTable};
 pub use poly::{Coeff, Ntt, Poly, Repr, SecretPoly};
 pub use prg::{SecretPrg, SecretSeed};
+pub use words::Words;
 pub use xof::{PublicSeed, UniformXof};

@@ -10,11 +10,24 @@ use std::sync::Arc;
 use crate::backend::Backend;
 use crate::error::RingError;
 use crate::modulus::{Modulus, Shoup};
+use crate::words::Words;
 
 /// Smallest supported ring degree.
 pub const MIN_DEGREE: usize = 1 << 4;
 /// Largest supported ring degree.
 pub const MAX_DEGREE: usize = 1 << 17;
+
+/// Smallest degree whose transform is split into rows.
+const MIN_SPLIT_DEGREE: usize = 1 << 7;
+
+/// What the last layer of an inverse transform multiplies by: the result comes out times a constant, for free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InverseFactor {
+    /// The constant c.
+    pub(crate) factor: Shoup,
+    /// c / N, and psi^-brv(1) c / N.
+    pub(crate) last: [Shoup; 2],
+}
 
 /// Twiddle factors for one prime and one degree, laid out for one backend.
 ///
@@ -25,10 +38,10 @@ pub struct NttTable {
     n: usize,
     psi: u64,
     backend: Arc<dyn Backend>,
-    fwd: Vec<u64>,
-    fwd_quotient: Vec<u64>,
-    inv: Vec<u64>,
-    inv_quotient: Vec<u64>,
+    fwd: Words,
+    fwd_quotient: Words,
+    inv: Words,
+    inv_quotient: Words,
     n_inv: Shoup,
     n_inv_w: Shoup,
 }
@@ -82,17 +95,17 @@ impl NttTable {
         let log_n = n.trailing_zeros();
         let shift = 64 - backend.quotient_bits();
         let powers = |root: u64| {
-            let mut values = vec![0; n];
+            let mut values = Words::zeroed(n);
             let root = modulus.shoup(root);
             let mut power = 1;
             for i in 0..n {
                 values[bit_reverse(i, log_n)] = power;
                 power = modulus.mul_shoup(power, root);
             }
-            let quotients = values
-                .iter()
-                .map(|&w| modulus.shoup(w).quotient >> shift)
-                .collect::<Vec<_>>();
+            let mut quotients = Words::zeroed(n);
+            for (quotient, &w) in quotients.iter_mut().zip(values.iter()) {
+                *quotient = modulus.shoup(w).quotient >> shift;
+            }
             (values, quotients)
         };
         let (fwd, fwd_quotient) = powers(psi);
@@ -158,6 +171,26 @@ impl NttTable {
     #[inline]
     pub fn inverse_last_layer(&self) -> (Shoup, Shoup) {
         (self.n_inv, self.n_inv_w)
+    }
+
+    /// Rows of a split transform: 8, or 1 below degree 128. See [`Backend::forward_head`].
+    #[inline]
+    pub fn rows(&self) -> usize {
+        if self.n < MIN_SPLIT_DEGREE {
+            1
+        } else {
+            8
+        }
+    }
+
+    /// Precomputes the last inverse layer that also multiplies by `factor mod q`.
+    pub fn inverse_factor(&self, factor: u64) -> InverseFactor {
+        let m = &self.modulus;
+        let factor = m.shoup(factor);
+        InverseFactor {
+            factor,
+            last: [self.n_inv, self.n_inv_w].map(|w| m.shoup(m.mul_shoup(w.value, factor))),
+        }
     }
 
     /// Forward transform in place; residues reduced on entry and on return. O(N log N).

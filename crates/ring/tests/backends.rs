@@ -120,10 +120,16 @@ fn conversion_kernels_agree() {
             let factors: Vec<f64> = (0..count)
                 .map(|i| 1.0 / ((1u64 << 50) - 27 - i as u64) as f64)
                 .collect();
-            ScalarBackend.rounded_sum(&mut u, &terms, &factors);
-            backend.rounded_sum(&mut v, &terms, &factors);
+            let flat = values.concat();
+            ScalarBackend.rounded_sum(&mut u, &flat, n, &factors);
+            backend.rounded_sum(&mut v, &flat, n, &factors);
             assert_eq!(u, v);
             assert!(u.iter().all(|&r| r <= count as u64));
+            ScalarBackend.weighted_sum(&m, &mut u, &terms, &weights);
+            backend.convert(&m, &mut v, &flat, n, &weights);
+            assert!(v.iter().all(|&r| r < 4 * m.value()));
+            backend.reduce_assign(&m, &mut v);
+            assert_eq!(u, v);
         }
     }
 }
@@ -171,6 +177,83 @@ proptest! {
             ScalarBackend.permute(&mut u, &x, a.perm());
             backend.permute(&mut v, &x, a.perm());
             prop_assert_eq!(u, v);
+        }
+    }
+}
+
+/// The two parts of a split transform are the transform, for every width of tile.
+#[test]
+fn split_transforms_agree_with_whole_ones() {
+    for backend in backends() {
+        for log_n in [4, 6, 7, 8, 10, 13] {
+            let n = 1usize << log_n;
+            for bits in [40, 46, 47, 50] {
+                let m = Modulus::new(primes(n, bits, 0, 1)[0]).unwrap();
+                let q = m.value();
+                let table = NttTable::new(n, m, backend.clone()).unwrap();
+                let (rows, row) = (table.rows(), n / table.rows());
+                let mut mix = Mix(n as u64);
+                let input = edgy(&mut mix, q, n);
+                let mut want = input.clone();
+                table.forward(&mut want).unwrap();
+                let widths = [8, 16, row]
+                    .into_iter()
+                    .filter(|&w| w <= row && row % w == 0);
+                for width in if rows == 1 {
+                    vec![row]
+                } else {
+                    widths.collect()
+                } {
+                    let columns = |data: &mut [u64], f: &dyn Fn(&mut [u64])| {
+                        for c in (0..row).step_by(width) {
+                            let at = |i: usize| i / width * row + c + i % width;
+                            let mut tile: Vec<u64> =
+                                (0..rows * width).map(|i| data[at(i)]).collect();
+                            f(&mut tile);
+                            tile.iter().enumerate().for_each(|(i, &v)| data[at(i)] = v);
+                        }
+                    };
+                    // Inputs below 4q are allowed.
+                    let mut got: Vec<u64> = input.iter().map(|&x| x + q * (x % 4)).collect();
+                    columns(&mut got, &|t| backend.forward_head(&table, t));
+                    for (s, r) in got.chunks_exact_mut(row).enumerate() {
+                        backend.forward_tail(&table, s, r);
+                    }
+                    assert_eq!(got, want, "{} {n} {bits} {width}", backend.name());
+                    let factor = table.inverse_factor(12345);
+                    for (s, r) in got.chunks_exact_mut(row).enumerate() {
+                        backend.inverse_tail(&table, s, r);
+                    }
+                    columns(&mut got, &|t| backend.inverse_head(&table, t, &factor));
+                    let scaled: Vec<u64> = input.iter().map(|&x| m.mul(x, 12345)).collect();
+                    assert_eq!(got, scaled, "{} {n} {bits} {width}", backend.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn key_products_agree() {
+    for backend in backends() {
+        let m = Modulus::new(primes(16, 50, 0, 1)[0]).unwrap();
+        let mut mix = Mix(11);
+        for (n, count) in [(16, 1), (8, 0), (67, 3), (64, 16), (40, 17)] {
+            let data: Vec<Vec<u64>> = (0..3 * count)
+                .map(|_| edgy(&mut mix, m.value(), n))
+                .collect();
+            let terms: Vec<[&[u64]; 3]> =
+                data.chunks(3).map(|c| [&c[0][..], &c[1], &c[2]]).collect();
+            for add in [false, true] {
+                let start = edgy(&mut mix, m.value(), n);
+                let run = |b: &dyn Backend| {
+                    let mut out = [start.clone(), start.clone()];
+                    let [x, y] = &mut out;
+                    b.key_products(&m, [x, y], &terms, add);
+                    out
+                };
+                assert_eq!(run(&ScalarBackend), run(&*backend));
+            }
         }
     }
 }

@@ -181,7 +181,7 @@ fn hostile_bytes_are_refused() {
     let mut data = vec![0; 64];
     data[17] = b.modulus(1).value();
     assert_eq!(
-        Poly::<Coeff>::from_residues(&b, data),
+        Poly::<Coeff>::from_residues(&b, &data),
         Err(RingError::NotReduced {
             limb: 1,
             position: 1

@@ -4,7 +4,7 @@ use super::{two_parts, Evaluator};
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
 use crate::keys::{EvaluationKey, KeyPurpose};
-use crate::keyswitch::{Decomposed, Finish, Products};
+use crate::keyswitch::{Addend, Decomposed, Operand, Output, Source};
 
 /// A ciphertext whose second part is decomposed and raised: many rotations share that work.
 /// Memory: digits x (special primes + level + 1) polynomial limbs beside the ciphertext.
@@ -53,11 +53,7 @@ impl Evaluator {
         }
         two_parts("rotate", a)?;
         let key = self.keys.key(KeyPurpose::Galois(g))?;
-        let products = self
-            .params
-            .tables()
-            .products(&a.parts()[1], key, &self.pool)?;
-        self.finish_galois(a, key, products)
+        self.switch_galois(a, key, Source::Fresh(Operand::Poly(&a.parts()[1])))
     }
 
     /// Decomposes a ciphertext for many rotations of it. Not counted.
@@ -69,7 +65,10 @@ impl Evaluator {
         two_parts("hoist", a)?;
         Ok(Hoisted {
             ct: a,
-            digits: self.params.tables().decompose(&a.parts()[1], &self.pool),
+            digits: self
+                .params
+                .tables()
+                .decompose(&Operand::Poly(&a.parts()[1]), &self.pool),
         })
     }
 
@@ -91,28 +90,26 @@ impl Evaluator {
             return Ok(self.copy(a.ct));
         }
         let key = self.keys.key(KeyPurpose::Galois(g))?;
-        let products = self
-            .params
-            .tables()
-            .products_of(&a.digits, key, &self.pool)?;
-        self.finish_galois(a.ct, key, products)
+        self.switch_galois(a.ct, key, Source::Hoisted(&a.digits))
     }
 
-    fn finish_galois(
+    fn switch_galois(
         &self,
         a: &Ciphertext,
         key: &EvaluationKey,
-        products: Products<'_>,
+        source: Source<'_>,
     ) -> Result<Ciphertext, CkksError> {
         // The key leads to s(X^(1/g)), which the automorphism turns into s.
         let Some(automorphism) = &key.automorphism else {
             return Err(CkksError::Empty { op: "rotate" });
         };
-        let finish = Finish::Galois(&a.parts()[0], automorphism.perm());
-        let parts = self
-            .params
-            .tables()
-            .divide(products, &finish, &self.pool, &self.polys)?;
+        let output = Output {
+            add: Some(Addend::Polys(&a.parts()[0], None)),
+            permutation: Some(automorphism.perm()),
+            ..Output::default()
+        };
+        let tables = self.params.tables();
+        let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
         if automorphism.g() == self.params.conjugation_element() {
             self.counter.conjugation();
         } else {

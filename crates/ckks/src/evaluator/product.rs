@@ -1,5 +1,6 @@
 //! Products with plaintexts and ciphertexts.
 
+use cipherloom_ring::{Ntt, Poly};
 use cipherloom_spec::Scale;
 
 use super::arith::mul_by_constant;
@@ -8,7 +9,7 @@ use crate::ciphertext::Ciphertext;
 use crate::complex::Complex64;
 use crate::error::CkksError;
 use crate::keys::KeyPurpose;
-use crate::keyswitch::Finish;
+use crate::keyswitch::{Addend, Operand, Output, Source};
 use crate::plaintext::Plaintext;
 
 impl Evaluator {
@@ -163,9 +164,13 @@ impl Evaluator {
             return Ok(self.copy(a));
         };
         let key = self.keys.key(KeyPurpose::Relinearization)?;
+        let source = Source::Fresh(Operand::Poly(c2));
+        let output = Output {
+            add: Some(Addend::Polys(c0, Some(c1))),
+            ..Output::default()
+        };
         let tables = self.params.tables();
-        let products = tables.products(c2, key, &self.pool)?;
-        let parts = tables.divide(products, &Finish::Add(c0, c1), &self.pool, &self.polys)?;
+        let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
         self.counter.relinearization();
         Ok(self.made(parts.into(), a.scale()))
     }
@@ -175,8 +180,33 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul`] and [`Evaluator::relinearize`].
     pub fn mul_relin(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let product = self.mul(a, b)?;
-        self.relinearize(&product)
+        let parts = self.tensor_switch("mul_relin", a, b, false)?;
+        self.counter.ct_ct();
+        self.counter.relinearization();
+        Ok(self.made(parts.into(), a.scale().times(b.scale())))
+    }
+
+    /// Product and relinearisation in one: the three parts of the product exist a row at a time only.
+    fn tensor_switch(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        rescale: bool,
+    ) -> Result<[Poly<Ntt>; 2], CkksError> {
+        self.check_pair(op, a, b)?;
+        two_parts(op, a)?;
+        two_parts(op, b)?;
+        let key = self.keys.key(KeyPurpose::Relinearization)?;
+        let (a, b) = (a.parts(), b.parts());
+        let source = Source::Fresh(Operand::Product(&a[1], &b[1]));
+        let output = Output {
+            add: Some(Addend::Tensor([&a[0], &a[1]], [&b[0], &b[1]])),
+            rescale,
+            permutation: None,
+        };
+        let tables = self.params.tables();
+        tables.switch(source, key, &output, &self.pool, &self.polys)
     }
 
     /// `a b`, relinearised and rescaled with one rounding: level l to l - 1, canonical scale if both had it.
@@ -191,11 +221,12 @@ impl Evaluator {
     ) -> Result<Ciphertext, CkksError> {
         self.check_ct(a)?;
         self.check_rescale("mul_relin_rescale", a.level())?;
-        self.keys
-            .key(KeyPurpose::Relinearization)?
-            .check_reaches(a.level())?;
-        let product = self.mul(a, b)?;
-        self.relinearize_rescale(&product)
+        let parts = self.tensor_switch("mul_relin_rescale", a, b, true)?;
+        self.counter.ct_ct();
+        self.counter.relinearization();
+        self.counter.rescale();
+        let q = self.params.chain().q()[a.level()];
+        Ok(self.made(parts.into(), a.scale().times(b.scale()).rescaled(q)))
     }
 
     /// Degree 2 to degree 1 and a rescale with one rounding: the last step of a sum of products.
@@ -215,9 +246,14 @@ impl Evaluator {
             });
         };
         let key = self.keys.key(KeyPurpose::Relinearization)?;
+        let source = Source::Fresh(Operand::Poly(c2));
+        let output = Output {
+            add: Some(Addend::Polys(c0, Some(c1))),
+            rescale: true,
+            permutation: None,
+        };
         let tables = self.params.tables();
-        let products = tables.products(c2, key, &self.pool)?;
-        let parts = tables.divide_rescale(products, c0, c1, &self.pool, &self.polys)?;
+        let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
         self.counter.relinearization();
         self.counter.rescale();
         let q = self.params.chain().q()[a.level()];

@@ -1,17 +1,22 @@
-//! Base conversion on limbs in scratch memory: centred, with a double-precision quotient
-//! (Halevi, Polyakov, Shoup 2018, ePrint 2018/117, section 2.2), as in `cipherloom_ring::BaseConverter`, whose
-//! polynomials would each be a fresh allocation.
+//! Base conversion on tiles: centred, with a double-precision quotient
+//! (Halevi, Polyakov, Shoup 2018, ePrint 2018/117, section 2.2), as in `cipherloom_ring::BaseConverter`.
 
-use cipherloom_ring::{Backend, Modulus, Shoup};
+use std::sync::Arc;
 
+use cipherloom_ring::{Backend, InverseFactor, Modulus, NttTable, Shoup};
+
+use super::tiles::Tiling;
 use crate::error::CkksError;
+
+/// Words that are converted at a time: those of all terms fit the first-level cache.
+const BLOCK: usize = 256;
 
 /// Tables from primes with product Q to other primes.
 #[derive(Debug)]
 pub(super) struct Converter {
-    from: Vec<Modulus>,
-    /// (Q/q_i)^-1 mod q_i.
-    hat_inv: Vec<Shoup>,
+    from: Vec<Arc<NttTable>>,
+    /// The last inverse layer of each source prime, times (Q/q_i)^-1.
+    factors: Vec<InverseFactor>,
     /// 1/q_i.
     reciprocals: Vec<f64>,
     /// For each target p: Q/q_i mod p for each i, then -Q mod p.
@@ -19,17 +24,20 @@ pub(super) struct Converter {
 }
 
 impl Converter {
-    pub(super) fn new(from: Vec<Modulus>, to: &[Modulus]) -> Result<Self, CkksError> {
+    pub(super) fn new(from: Vec<Arc<NttTable>>, to: &[Modulus]) -> Result<Self, CkksError> {
         let product = |m: &Modulus, skip: Option<usize>| {
             from.iter()
                 .enumerate()
                 .filter(|(i, _)| Some(*i) != skip)
-                .fold(1, |acc, (_, q)| m.mul(acc, m.reduce(q.value())))
+                .fold(1, |acc, (_, t)| m.mul(acc, m.reduce(t.modulus().value())))
         };
-        let hat_inv = from
+        let factors = from
             .iter()
             .enumerate()
-            .map(|(i, m)| Ok(m.shoup(m.inv(product(m, Some(i)))?)))
+            .map(|(i, t)| {
+                let hat = product(t.modulus(), Some(i));
+                Ok(t.inverse_factor(t.modulus().inv(hat)?))
+            })
             .collect::<Result<_, CkksError>>()?;
         let weights = to
             .iter()
@@ -39,37 +47,114 @@ impl Converter {
                 row
             })
             .collect();
-        let reciprocals = from.iter().map(|m| 1.0 / m.value() as f64).collect();
+        let reciprocals = from
+            .iter()
+            .map(|t| 1.0 / t.modulus().value() as f64)
+            .collect();
         Ok(Self {
             from,
-            hat_inv,
+            factors,
             reciprocals,
             weights,
         })
     }
 
-    /// Source limb `i` (coefficients) times (Q/q_i)^-1, in place.
-    pub(super) fn scale(&self, backend: &dyn Backend, i: usize, limb: &mut [u64]) {
-        // With one source prime the factor is 1.
-        if self.from.len() > 1 {
-            backend.scalar_mul_assign(&self.from[i], limb, self.hat_inv[i]);
+    /// Words of the terms of one tile: one limb for each source prime, then the quotient.
+    pub(super) fn terms(&self, tiling: &Tiling) -> usize {
+        (self.from.len() + 1) * tiling.stride()
+    }
+
+    /// The terms of one tile: `load(i, out)` writes the tile of source limb i as `Backend::inverse_tail` left it. The last layer of
+    /// the inverse transform scales by (Q/q_i)^-1; the quotient says how often Q fits into the sum.
+    pub(super) fn prepare(
+        &self,
+        backend: &dyn Backend,
+        tiling: &Tiling,
+        terms: &mut [u64],
+        load: impl Fn(usize, &mut [u64]),
+    ) {
+        let (scaled, quotient) = terms.split_at_mut(self.from.len() * tiling.stride());
+        for (i, out) in scaled.chunks_exact_mut(tiling.stride()).enumerate() {
+            let out = &mut out[..tiling.tile];
+            load(i, out);
+            backend.inverse_head(&self.from[i], out, &self.factors[i]);
         }
+        backend.rounded_sum(
+            &mut quotient[..tiling.tile],
+            scaled,
+            tiling.stride(),
+            &self.reciprocals,
+        );
     }
 
-    /// How often Q fits into the sum of the scaled limbs.
-    pub(super) fn quotient(&self, backend: &dyn Backend, scaled: &[&[u64]], out: &mut [u64]) {
-        backend.rounded_sum(out, scaled, &self.reciprocals);
+    /// Block `(start, length)` of a tile modulo target `j`, which is `m`; below four times the modulus.
+    pub(super) fn convert(
+        &self,
+        backend: &dyn Backend,
+        tiling: &Tiling,
+        (j, m): (usize, &Modulus),
+        (start, len): (usize, usize),
+        terms: &[u64],
+        out: &mut [u64],
+    ) {
+        backend.convert(
+            m,
+            &mut out[start..start + len],
+            &terms[start..],
+            tiling.stride(),
+            &self.weights[j],
+        );
     }
 
-    /// Residues modulo target `j`, which is `m`; `terms` are the scaled limbs, then the quotient.
-    pub(super) fn target(
+    /// How often the only source prime fits into each residue of a whole limb, centred: 0 or 1.
+    pub(super) fn quotient(&self, backend: &dyn Backend, limb: &[u64], out: &mut [u64]) {
+        backend.rounded_sum(out, limb, limb.len(), &self.reciprocals);
+    }
+
+    /// A whole limb modulo target `j`, which is `m`, from the limb of the only source prime and its quotient behind it; below four
+    /// times the modulus.
+    pub(super) fn whole(
         &self,
         backend: &dyn Backend,
         j: usize,
         m: &Modulus,
-        terms: &[&[u64]],
+        terms: &[u64],
         out: &mut [u64],
     ) {
-        backend.weighted_sum(m, out, terms, &self.weights[j]);
+        backend.convert(m, out, terms, out.len(), &self.weights[j]);
+    }
+}
+
+/// Start and length of the blocks of a tile.
+pub(super) fn blocks(tiling: &Tiling) -> impl Iterator<Item = (usize, usize)> {
+    let tile = tiling.tile;
+    (0..tile)
+        .step_by(BLOCK)
+        .map(move |start| (start, BLOCK.min(tile - start)))
+}
+
+/// Division by the product of some primes.
+#[derive(Debug)]
+pub(super) struct Divisor {
+    pub converter: Converter,
+    /// Minus the inverse of the product, modulo each prime that stays.
+    pub neg_inv: Vec<Shoup>,
+}
+
+impl Divisor {
+    pub(super) fn new(from: Vec<Arc<NttTable>>, to: &[Modulus]) -> Result<Self, CkksError> {
+        let neg_inv = to
+            .iter()
+            .map(|m| {
+                let product = from
+                    .iter()
+                    .fold(1, |acc, t| m.mul(acc, m.reduce(t.modulus().value())));
+                Ok(m.shoup(m.neg(m.inv(product)?)))
+            })
+            .collect::<Result<_, CkksError>>()?;
+        Ok(Self {
+            converter: Converter::new(from, to)?,
+            neg_inv,
+        })
     }
 }

@@ -34,12 +34,11 @@ impl KeySwitchTables {
         let (r, above) = last.split_at_mut(n);
         r.copy_from_slice(part.limb(level));
         backend.ntt_inverse(&self.q.tables()[level], r);
-        divisor.converter.quotient(backend, &[r], above);
-        let terms: [&[u64]; 2] = [r, above];
+        divisor.converter.quotient(backend, r, above);
         let basis = self.q.prefix(level)?;
         Ok(polys.build(&basis, |i, out| {
             let m = basis.modulus(i);
-            divisor.converter.target(backend, i, m, &terms, out);
+            divisor.converter.whole(backend, i, m, &last, out);
             backend.ntt_forward(&basis.tables()[i], out);
             // (x - r) / q = (r - x)(-1/q), which overwrites r.
             backend.sub_scalar_mul(m, out, part.limb(i), divisor.neg_inv[i]);

@@ -314,7 +314,7 @@ mod tests {
                 data.push(u64::try_from(v % m.value()).unwrap());
             }
         }
-        let c = Poly::<Coeff>::from_residues(&export, data).unwrap();
+        let c = Poly::<Coeff>::from_residues(&export, &data).unwrap();
         let down = plain.scale_down(&c).unwrap();
         for (v, got) in values.iter().zip(down) {
             let want = ((BigUint::from(2u8) * v * t + &q) / (BigUint::from(2u8) * &q)) % t;

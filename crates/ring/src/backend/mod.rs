@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::error::RingError;
 use crate::modulus::{Modulus, Shoup};
-use crate::ntt::NttTable;
+use crate::ntt::{InverseFactor, NttTable};
 
 #[cfg(target_arch = "x86_64")]
 pub use ifma::IfmaBackend;
@@ -31,11 +31,30 @@ pub trait Backend: Debug + Send + Sync {
     /// Bits of the Shoup quotients that this backend wants in an [`NttTable`]: 64 or 52.
     fn quotient_bits(&self) -> u32;
 
-    /// Forward negacyclic NTT in place, natural order in, bit-reversed order out.
+    /// Forward negacyclic NTT in place, natural order in, bit-reversed order out. Takes residues below 4q.
     fn ntt_forward(&self, table: &NttTable, a: &mut [u64]);
 
     /// Inverse negacyclic NTT in place, bit-reversed order in, natural order out, scaled by 1/N.
     fn ntt_inverse(&self, table: &NttTable, a: &mut [u64]);
+
+    /// First part of a split forward transform, in place, on some columns of a polynomial.
+    ///
+    /// A split transform sees a polynomial as [`NttTable::rows`] rows of consecutive coefficients. The first layers
+    /// combine coefficients of one column only, the others coefficients of one row only. `tile` holds a
+    /// multiple of 8 columns, row after row. Input below 4q. Values between the two parts have a form of the
+    /// backend's own.
+    fn forward_head(&self, table: &NttTable, tile: &mut [u64]);
+
+    /// Second part of a split forward transform, in place, on row `s`: all layers that [`Backend::forward_head`] left.
+    /// Output as of [`Backend::ntt_forward`].
+    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64]);
+
+    /// First part of a split inverse transform, in place, on row `s` of a polynomial in the order of [`Backend::ntt_forward`].
+    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64]);
+
+    /// Second part of a split inverse transform, in place, on columns as in [`Backend::forward_head`]: the
+    /// output is reduced, normalised and multiplied by the constant of `factor`.
+    fn inverse_head(&self, table: &NttTable, tile: &mut [u64], factor: &InverseFactor);
 
     /// `a += b`.
     fn add_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]);
@@ -71,13 +90,21 @@ pub trait Backend: Debug + Send + Sync {
     /// of other primes) and `weights_i < q`: the inner loop of base conversion.
     fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]);
 
+    /// As [`Backend::weighted_sum`] for terms that lie `stride` words apart in `terms`, term i from `i * stride` on; output below
+    /// 4q and congruent to that of [`Backend::weighted_sum`]: the input of [`Backend::forward_head`].
+    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]);
+
+    /// `out_b = sum of d_i * b_i`, `out_a = sum of d_i * a_i` for terms `(d_i, b_i, a_i)`, added to what is there if `add`: the
+    /// inner products of key switching, with one reduction each.
+    fn key_products(&self, m: &Modulus, out: [&mut [u64]; 2], terms: &[[&[u64]; 3]], add: bool);
+
     /// `a = a mod q` for any 64-bit words.
     fn reduce_assign(&self, m: &Modulus, a: &mut [u64]);
 
     /// `out = floor(1/2 + sum of terms_i * factors_i)` in double precision, summed in order, without
     /// fused operations: how often the modulus fits, for centred base conversion. Terms are below
-    /// 2^50 and the sum is below 2^31.
-    fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]);
+    /// 2^50 and the sum is below 2^31; they lie as for [`Backend::convert`].
+    fn rounded_sum(&self, out: &mut [u64], terms: &[u64], stride: usize, factors: &[f64]);
 
     /// `out[i] = a[perm[i]]` where `perm` maps aligned blocks of 8 to aligned blocks of 8
     /// (every permutation of [`crate::Automorphism`] does).

@@ -2,11 +2,81 @@
 
 use super::Backend;
 use crate::modulus::{reduce_once, Modulus, Shoup};
-use crate::ntt::NttTable;
+use crate::ntt::{InverseFactor, NttTable};
 
 /// Portable kernels on 64-bit words: the reference for every other backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScalarBackend;
+
+/// The first `layers` layers of the group `index - 2^k` of the layer with `2^k` groups. Cooley-Tukey with Harvey's lazy
+/// butterflies: values stay below 4q between layers (Harvey 2014, algorithm 4).
+fn forward_layers(table: &NttTable, a: &mut [u64], index: usize, layers: u32) {
+    debug_assert_eq!(table.quotient_bits(), 64, "table of another backend");
+    let m = table.modulus();
+    let two_q = m.value() << 1;
+    let (tw, twq) = table.forward_twiddles();
+    for layer in 0..layers {
+        let t = a.len() >> (layer + 1);
+        for (g, block) in a.chunks_exact_mut(2 * t).enumerate() {
+            let i = (index << layer) + g;
+            let w = Shoup {
+                value: tw[i],
+                quotient: twq[i],
+            };
+            let (lo, hi) = block.split_at_mut(t);
+            for (x, y) in lo.iter_mut().zip(hi) {
+                let u = reduce_once(*x, two_q);
+                let v = m.mul_shoup_lazy(*y, w);
+                *x = u + v;
+                *y = u + two_q - v;
+            }
+        }
+    }
+}
+
+/// [0, 4q) to [0, q).
+fn reduce_all(table: &NttTable, a: &mut [u64]) {
+    let q = table.modulus().value();
+    for x in a {
+        *x = reduce_once(reduce_once(*x, q << 1), q);
+    }
+}
+
+/// The first `count` of the `layers` layers that undo [`forward_layers`]. Gentleman-Sande, values below 2q between layers.
+fn inverse_layers(table: &NttTable, a: &mut [u64], index: usize, count: u32, layers: u32) {
+    debug_assert_eq!(table.quotient_bits(), 64, "table of another backend");
+    let m = table.modulus();
+    let two_q = m.value() << 1;
+    let (tw, twq) = table.inverse_twiddles();
+    for layer in (layers - count..layers).rev() {
+        let t = a.len() >> (layer + 1);
+        for (g, block) in a.chunks_exact_mut(2 * t).enumerate() {
+            let i = (index << layer) + g;
+            let w = Shoup {
+                value: tw[i],
+                quotient: twq[i],
+            };
+            let (lo, hi) = block.split_at_mut(t);
+            for (x, y) in lo.iter_mut().zip(hi) {
+                let (u, v) = (*x, *y);
+                *x = reduce_once(u + v, two_q);
+                *y = m.mul_shoup_lazy(u + two_q - v, w);
+            }
+        }
+    }
+}
+
+/// The last layer, with the factors of the normalisation folded in.
+fn inverse_last(table: &NttTable, a: &mut [u64], last: [Shoup; 2]) {
+    let m = table.modulus();
+    let two_q = m.value() << 1;
+    let (lo, hi) = a.split_at_mut(a.len() / 2);
+    for (x, y) in lo.iter_mut().zip(hi) {
+        let (u, v) = (*x, *y);
+        *x = m.mul_shoup(u + v, last[0]);
+        *y = m.mul_shoup(u + two_q - v, last[1]);
+    }
+}
 
 impl Backend for ScalarBackend {
     fn name(&self) -> &'static str {
@@ -17,70 +87,43 @@ impl Backend for ScalarBackend {
         64
     }
 
-    /// Cooley-Tukey with Harvey's lazy butterflies: values stay below 4q between layers
-    /// (Harvey 2014, algorithm 4).
     fn ntt_forward(&self, table: &NttTable, a: &mut [u64]) {
-        debug_assert_eq!(table.quotient_bits(), 64, "table of another backend");
-        let m = table.modulus();
-        let q = m.value();
-        let two_q = q << 1;
-        let (tw, twq) = table.forward_twiddles();
-        let n = a.len();
-        let mut groups = 1;
-        while groups < n {
-            let t = n / (2 * groups);
-            for (g, block) in a.chunks_exact_mut(2 * t).enumerate() {
-                let w = Shoup {
-                    value: tw[groups + g],
-                    quotient: twq[groups + g],
-                };
-                let (lo, hi) = block.split_at_mut(t);
-                for (x, y) in lo.iter_mut().zip(hi) {
-                    let u = reduce_once(*x, two_q);
-                    let v = m.mul_shoup_lazy(*y, w);
-                    *x = u + v;
-                    *y = u + two_q - v;
-                }
-            }
-            groups *= 2;
-        }
-        for x in a {
-            *x = reduce_once(reduce_once(*x, two_q), q);
+        let layers = a.len().trailing_zeros();
+        forward_layers(table, a, 1, layers);
+        reduce_all(table, a);
+    }
+
+    fn ntt_inverse(&self, table: &NttTable, a: &mut [u64]) {
+        let layers = a.len().trailing_zeros();
+        inverse_layers(table, a, 1, layers - 1, layers);
+        let (n_inv, n_inv_w) = table.inverse_last_layer();
+        inverse_last(table, a, [n_inv, n_inv_w]);
+    }
+
+    fn forward_head(&self, table: &NttTable, tile: &mut [u64]) {
+        forward_layers(table, tile, 1, table.rows().trailing_zeros());
+    }
+
+    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+        forward_layers(table, row, table.rows() + s, row.len().trailing_zeros());
+        reduce_all(table, row);
+    }
+
+    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+        if table.rows() > 1 {
+            let layers = row.len().trailing_zeros();
+            inverse_layers(table, row, table.rows() + s, layers, layers);
         }
     }
 
-    /// Gentleman-Sande, values below 2q between layers; 1/N is folded into the last layer.
-    fn ntt_inverse(&self, table: &NttTable, a: &mut [u64]) {
-        debug_assert_eq!(table.quotient_bits(), 64, "table of another backend");
-        let m = table.modulus();
-        let q = m.value();
-        let two_q = q << 1;
-        let (tw, twq) = table.inverse_twiddles();
-        let n = a.len();
-        let mut groups = n / 2;
-        while groups > 1 {
-            let t = n / (2 * groups);
-            for (g, block) in a.chunks_exact_mut(2 * t).enumerate() {
-                let w = Shoup {
-                    value: tw[groups + g],
-                    quotient: twq[groups + g],
-                };
-                let (lo, hi) = block.split_at_mut(t);
-                for (x, y) in lo.iter_mut().zip(hi) {
-                    let (u, v) = (*x, *y);
-                    *x = reduce_once(u + v, two_q);
-                    *y = m.mul_shoup_lazy(u + two_q - v, w);
-                }
-            }
-            groups /= 2;
-        }
-        let (n_inv, n_inv_w) = table.inverse_last_layer();
-        let (lo, hi) = a.split_at_mut(n / 2);
-        for (x, y) in lo.iter_mut().zip(hi) {
-            let (u, v) = (*x, *y);
-            *x = m.mul_shoup(u + v, n_inv);
-            *y = m.mul_shoup(u + two_q - v, n_inv_w);
-        }
+    fn inverse_head(&self, table: &NttTable, tile: &mut [u64], factor: &InverseFactor) {
+        let layers = if table.rows() > 1 {
+            table.rows().trailing_zeros()
+        } else {
+            tile.len().trailing_zeros()
+        };
+        inverse_layers(table, tile, 1, layers - 1, layers);
+        inverse_last(table, tile, factor.last);
     }
 
     fn add_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]) {
@@ -158,17 +201,44 @@ impl Backend for ScalarBackend {
         }
     }
 
+    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]) {
+        for (j, o) in out.iter_mut().enumerate() {
+            let mut sum = 0u128;
+            for (t, &w) in terms[j..].iter().step_by(stride).zip(weights) {
+                sum += u128::from(*t) * u128::from(w);
+            }
+            *o = m.reduce_u128(sum);
+        }
+    }
+
+    fn key_products(&self, m: &Modulus, out: [&mut [u64]; 2], terms: &[[&[u64]; 3]], add: bool) {
+        let [b, a] = out;
+        for (j, (b, a)) in b.iter_mut().zip(a).enumerate() {
+            let mut sums = if add {
+                [u128::from(*b), u128::from(*a)]
+            } else {
+                [0, 0]
+            };
+            for [d, b, a] in terms {
+                sums[0] += u128::from(d[j]) * u128::from(b[j]);
+                sums[1] += u128::from(d[j]) * u128::from(a[j]);
+            }
+            *b = m.reduce_u128(sums[0]);
+            *a = m.reduce_u128(sums[1]);
+        }
+    }
+
     fn reduce_assign(&self, m: &Modulus, a: &mut [u64]) {
         for x in a {
             *x = m.reduce(*x);
         }
     }
 
-    fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
+    fn rounded_sum(&self, out: &mut [u64], terms: &[u64], stride: usize, factors: &[f64]) {
         for (j, o) in out.iter_mut().enumerate() {
             let mut sum = 0.5;
-            for (t, &f) in terms.iter().zip(factors) {
-                sum += t[j] as f64 * f;
+            for (&t, &f) in terms[j..].iter().step_by(stride).zip(factors) {
+                sum += t as f64 * f;
             }
             *o = sum as u64;
         }

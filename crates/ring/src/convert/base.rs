@@ -166,9 +166,11 @@ impl BaseConverter {
                 backend.scalar_mul_assign(self.from.modulus(i), y, self.hat_inv[i]);
             }
         }
+        if CENTRED {
+            backend.rounded_sum(u, y, block, &self.reciprocals);
+        }
         let mut terms: Vec<&[u64]> = y.chunks_exact(block).collect();
         if CENTRED {
-            backend.rounded_sum(u, &terms, &self.reciprocals);
             terms.push(u);
         }
         for (j, out) in column.into_iter().enumerate() {

@@ -13,6 +13,7 @@ use zeroize::Zeroize;
 use crate::basis::Basis;
 use crate::error::RingError;
 use crate::pack;
+use crate::words::Words;
 
 pub use secret::SecretPoly;
 
@@ -51,7 +52,7 @@ impl Repr for Ntt {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Poly<R: Repr> {
     basis: Basis,
-    data: Vec<u64>,
+    data: Words,
     repr: PhantomData<R>,
 }
 
@@ -69,10 +70,10 @@ impl<R: Repr> Debug for Poly<R> {
 impl<R: Repr> Poly<R> {
     /// The zero polynomial.
     pub fn zero(basis: &Basis) -> Self {
-        Self::from_parts(basis.clone(), vec![0; basis.len() * basis.n()])
+        Self::from_parts(basis.clone(), Words::zeroed(basis.len() * basis.n()))
     }
 
-    pub(crate) fn from_parts(basis: Basis, data: Vec<u64>) -> Self {
+    pub(crate) fn from_parts(basis: Basis, data: Words) -> Self {
         debug_assert_eq!(data.len(), basis.len() * basis.n());
         Self {
             basis,
@@ -81,11 +82,11 @@ impl<R: Repr> Poly<R> {
         }
     }
 
-    /// Wraps limb-major residues after checking that each is below its modulus.
+    /// Copies limb-major residues after checking that each is below its modulus.
     ///
     /// # Errors
     /// [`RingError::Length`], [`RingError::NotReduced`].
-    pub fn from_residues(basis: &Basis, data: Vec<u64>) -> Result<Self, RingError> {
+    pub fn from_residues(basis: &Basis, data: &[u64]) -> Result<Self, RingError> {
         let expected = basis.len() * basis.n();
         if data.len() != expected {
             return Err(RingError::Length {
@@ -99,7 +100,7 @@ impl<R: Repr> Poly<R> {
                 return Err(RingError::NotReduced { limb, position });
             }
         }
-        Ok(Self::from_parts(basis.clone(), data))
+        Ok(Self::from_parts(basis.clone(), Words::from(data)))
     }
 
     /// The basis.
@@ -139,6 +140,12 @@ impl<R: Repr> Poly<R> {
         self.data.chunks_exact_mut(self.basis.n())
     }
 
+    /// All residues for writing, limb-major; see [`Poly::limb_mut`].
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u64] {
+        &mut self.data
+    }
+
     /// All residues, limb-major.
     #[inline]
     pub fn data(&self) -> &[u64] {
@@ -169,7 +176,7 @@ impl<R: Repr> Poly<R> {
     /// As [`Poly::truncate`].
     pub fn prefix(&self, k: usize) -> Result<Self, RingError> {
         let basis = self.basis.prefix(k)?;
-        let data = self.data[..k * basis.n()].to_vec();
+        let data = Words::from(&self.data[..k * basis.n()]);
         Ok(Self::from_parts(basis, data))
     }
 
@@ -188,17 +195,14 @@ impl<R: Repr> Poly<R> {
             return Err(self.basis.mismatch(basis, 0));
         }
         let n = self.n();
-        let data = self.data[start * n..(start + basis.len()) * n].to_vec();
+        let data = Words::from(&self.data[start * n..(start + basis.len()) * n]);
         Ok(Self::from_parts(basis.clone(), data))
     }
 
     /// Overwrites all residues with zero, in a way that the compiler does not remove; also limbs
     /// that [`Poly::truncate`] left behind in the buffer.
     pub fn zeroize(&mut self) {
-        let len = self.data.len();
-        // Wipes the whole capacity and empties the vector; the zeros then come back in place.
         self.data.zeroize();
-        self.data.resize(len, 0);
     }
 
     /// Bytes of [`Poly::to_bytes`] over `basis`: the sum of N * ceil(log2 q_i) / 8.

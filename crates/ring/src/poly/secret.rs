@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::{Coeff, Ntt, Poly, Repr};
+use crate::words::Words;
 
 /// A polynomial whose residues are overwritten with zero on drop. Neither `Clone` nor serialisable.
 ///
@@ -37,7 +38,7 @@ impl<R: Repr> Poly<R> {
     fn from_parts_empty(basis: &crate::basis::Basis) -> Self {
         Self {
             basis: basis.clone(),
-            data: Vec::new(),
+            data: Words::default(),
             repr: std::marker::PhantomData,
         }
     }

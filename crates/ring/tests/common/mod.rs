@@ -45,7 +45,7 @@ impl Mix {
         for q in basis.primes() {
             data.extend(self.residues(q, basis.n()));
         }
-        Poly::from_residues(basis, data).unwrap()
+        Poly::from_residues(basis, &data).unwrap()
     }
 }
 

@@ -6,7 +6,7 @@
 //! Primes above 2^46: values stay below 4q. Smaller primes (`LAZY`): five instructions a butterfly. The quotient
 //! of each twiddle product is taken one too large, so the product v is in [-q, q), and both outputs x + v and x - v move
 //! by at most q. The first layer lifts its operands by q for each layer, so that nothing becomes negative; all values stay
-//! below 36q < 2^52 and are reduced once. Only the low 52 bits count: the multiplier reads no others, and sums
+//! below 38q < 2^52 and are reduced once. Only the low 52 bits count: the multiplier reads no others, and sums
 //! keep them right, so nothing is masked before the end.
 
 use std::arch::x86_64::*;
@@ -49,8 +49,8 @@ impl Twiddles {
     }
 }
 
-/// Largest prime size without reductions between layers: operands below 2q and 17 layers give
-/// (2 + 2 * 17) 2^46 < 2^52.
+/// Largest prime size without reductions between layers: operands below 4q and 17 layers give
+/// (4 + 2 * 17) 2^46 < 2^52.
 pub(super) const LAZY_BITS: u32 = 46;
 
 /// Constants of one transform.
@@ -192,14 +192,15 @@ unsafe fn block<const LAZY: bool, const FIRST: bool>(
             last_four::<LAZY, FIRST>(c, p, 1, m + g);
             return;
         }
-        let (mut len, mut index, mut groups) = (len, m + g, 1);
-        if layers % 2 == 1 {
+        let index = m + g;
+        let radix = if layers % 2 == 1 {
             radix2::<LAZY, FIRST>(c, p, len / 2, index);
-            (len, index, groups) = (len / 2, 2 * index, 2);
+            2
         } else {
             radix4::<LAZY, FIRST>(c, p, len / 4, index);
-            (len, index, groups) = (len / 4, 4 * index, 4);
-        }
+            4
+        };
+        let (mut len, mut index, mut groups) = (len / radix, radix * index, radix);
         while len > 16 {
             for s in 0..groups {
                 radix4::<LAZY, false>(c, p.add(s * len), len / 4, index + s);

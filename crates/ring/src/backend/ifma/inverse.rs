@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use super::forward::{spread2, spread4, Twiddles, CACHE_BLOCK, LAZY_BITS};
 use super::lanes::{load, reduce_once, splat, store, Factor, Lanes};
 use crate::modulus::Shoup;
-use crate::ntt::NttTable;
+use crate::ntt::{InverseFactor, NttTable};
 
 /// Constants of one transform.
 #[derive(Clone, Copy)]
@@ -130,14 +130,14 @@ pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64]) {
     }
 }
 
-/// The last three layers on the columns of a tile: 8 rows, which lie N/8 apart in the polynomial. The last layer
-/// multiplies by `last[0]`, and `last[1]`, which is psi^-brv(1) times as much.
+/// The last three layers on the columns of a tile: 8 rows, which lie N/8 apart in the polynomial. The output
+/// is reduced and multiplied as `factor` says.
 ///
 /// # Safety
 /// Features detected; the length of `tile` is a multiple of 64; N is at least 128; the table holds 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64], last: [Shoup; 2]) {
-    let c = Context::new(table, last);
+pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64], factor: &InverseFactor) {
+    let c = Context::new(table, factor.last);
     // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {

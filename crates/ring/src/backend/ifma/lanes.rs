@@ -134,16 +134,32 @@ impl WideLanes {
         self.reduce_carried(k, hi, lo)
     }
 
+    /// As [`WideLanes::reduce`] with a result below 4q.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    pub(super) fn reduce_lazy(self, k: Lanes, hi: __m512i, lo: __m512i) -> __m512i {
+        let hi = _mm512_add_epi64(hi, _mm512_srli_epi64::<52>(lo));
+        let lo = _mm512_and_si512(lo, k.mask52);
+        self.carried_lazy(k, hi, lo)
+    }
+
     /// As [`WideLanes::reduce`] for `lo < 2^52`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
     pub(super) fn reduce_carried(self, k: Lanes, hi: __m512i, lo: __m512i) -> __m512i {
+        k.reduce_4q(self.carried_lazy(k, hi, lo))
+    }
+
+    /// Below 4q.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+    fn carried_lazy(self, k: Lanes, hi: __m512i, lo: __m512i) -> __m512i {
         let zero = _mm512_setzero_si512();
         // hi * (2^52 mod q) and lo * 1, each reduced to [0, 2q) by its quotient; one subtraction.
         let t = _mm512_madd52hi_epu64(zero, hi, self.two52_quotient);
         let t = _mm512_madd52hi_epu64(t, lo, k.one_quotient);
         let s = _mm512_madd52lo_epu64(lo, hi, self.two52);
         let r = _mm512_madd52lo_epu64(s, t, k.neg_q);
-        k.reduce_4q(_mm512_and_si512(r, k.mask52))
+        _mm512_and_si512(r, k.mask52)
     }
 }

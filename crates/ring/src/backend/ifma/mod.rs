@@ -16,7 +16,7 @@ mod pointwise;
 
 use super::{Backend, ScalarBackend};
 use crate::modulus::{Modulus, Shoup};
-use crate::ntt::NttTable;
+use crate::ntt::{InverseFactor, NttTable};
 
 /// Kernels for processors with AVX-512 F, DQ, VL and IFMA.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,28 @@ impl IfmaBackend {
             && is_x86_feature_detected!("avx512ifma"))
         .then_some(Self(()))
     }
+}
+
+fn check_row(table: &NttTable, s: usize, row: &[u64]) {
+    assert_eq!(table.quotient_bits(), 52, "table of another backend");
+    assert!(s < table.rows(), "NTT row");
+    assert_eq!(row.len(), table.n() / table.rows(), "NTT row length");
+}
+
+fn check_tile(table: &NttTable, tile: &[u64]) {
+    assert_eq!(table.quotient_bits(), 52, "table of another backend");
+    assert!(tile.len() <= table.n(), "NTT tile length");
+    assert!(
+        tile.len().is_multiple_of(8 * table.rows()),
+        "NTT tile columns"
+    );
+}
+
+fn check_terms(len: usize, terms: &[u64], stride: usize, count: usize) {
+    assert!(
+        count == 0 || terms.len() >= (count - 1) * stride + len,
+        "terms of a conversion"
+    );
 }
 
 /// Splits at the largest multiple of 8: the vector kernel takes the head, the scalar one the tail.
@@ -59,6 +81,43 @@ impl Backend for IfmaBackend {
         assert_eq!(table.quotient_bits(), 52, "table of another backend");
         // SAFETY: features were detected; the slice has N elements, as the tables do.
         unsafe { inverse::transform(table, a) }
+    }
+
+    fn forward_head(&self, table: &NttTable, tile: &mut [u64]) {
+        check_tile(table, tile);
+        if table.rows() == 8 {
+            // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
+            unsafe { forward::head(table, tile) }
+        }
+    }
+
+    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+        check_row(table, s, row);
+        if table.rows() == 8 {
+            // SAFETY: features were detected; the row has N/8 words, at least 16.
+            unsafe { forward::tail(table, s, row) }
+        } else {
+            self.ntt_forward(table, row);
+        }
+    }
+
+    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+        check_row(table, s, row);
+        if table.rows() == 8 {
+            // SAFETY: features were detected; the row has N/8 words, at least 16.
+            unsafe { inverse::tail(table, s, row) }
+        }
+    }
+
+    fn inverse_head(&self, table: &NttTable, tile: &mut [u64], factor: &InverseFactor) {
+        check_tile(table, tile);
+        if table.rows() == 8 {
+            // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
+            unsafe { inverse::head(table, tile, factor) }
+        } else {
+            self.ntt_inverse(table, tile);
+            self.scalar_mul_assign(table.modulus(), tile, factor.factor);
+        }
     }
 
     fn add_assign(&self, m: &Modulus, a: &mut [u64], b: &[u64]) {
@@ -164,6 +223,52 @@ impl Backend for IfmaBackend {
         }
     }
 
+    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]) {
+        let (n, k) = (out.len(), weights.len());
+        check_terms(n, terms, stride, k);
+        let h = head(n);
+        let lazy = pointwise::MAX_LAZY_TERMS;
+        // SAFETY: features were detected; term i has at least h elements from i * stride on.
+        unsafe {
+            let (first, rest) = weights.split_at(k.min(lazy));
+            pointwise::convert::<false>(m, &mut out[..h], terms, stride, first);
+            for (i, w) in rest.chunks(lazy).enumerate() {
+                let terms = &terms[(i + 1) * lazy * stride..];
+                pointwise::convert::<true>(m, &mut out[..h], terms, stride, w);
+            }
+        }
+        if h < n {
+            ScalarBackend.convert(
+                m,
+                &mut out[h..n],
+                &terms[h.min(terms.len())..],
+                stride,
+                weights,
+            );
+        }
+    }
+
+    fn key_products(&self, m: &Modulus, out: [&mut [u64]; 2], terms: &[[&[u64]; 3]], add: bool) {
+        let [b, a] = out;
+        let n = terms
+            .iter()
+            .flatten()
+            .fold(b.len().min(a.len()), |n, t| n.min(t.len()));
+        let h = head(n);
+        let mut add_now = add;
+        let chunks = terms.chunks(pointwise::MAX_LAZY_TERMS);
+        // No terms: one empty chunk, which clears the output.
+        for chunk in chunks.chain(terms.is_empty().then_some(terms)) {
+            // SAFETY: features were detected; every operand has at least h elements.
+            unsafe { pointwise::key_products(m, [&mut b[..h], &mut a[..h]], chunk, add_now) }
+            add_now = true;
+        }
+        if h < n {
+            let tails: Vec<_> = terms.iter().map(|t| t.map(|x| &x[h..n])).collect();
+            ScalarBackend.key_products(m, [&mut b[h..n], &mut a[h..n]], &tails, add);
+        }
+    }
+
     fn reduce_assign(&self, m: &Modulus, a: &mut [u64]) {
         let h = head(a.len());
         // SAFETY: features were detected.
@@ -171,14 +276,15 @@ impl Backend for IfmaBackend {
         ScalarBackend.reduce_assign(m, &mut a[h..]);
     }
 
-    fn rounded_sum(&self, out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
-        let n = terms.iter().fold(out.len(), |n, t| n.min(t.len()));
+    fn rounded_sum(&self, out: &mut [u64], terms: &[u64], stride: usize, factors: &[f64]) {
+        let n = out.len();
+        check_terms(n, terms, stride, factors.len());
         let h = head(n);
-        // SAFETY: features were detected; every term has at least h elements.
-        unsafe { pointwise::rounded_sum(&mut out[..h], terms, factors) }
+        // SAFETY: features were detected; term i has at least h elements from i * stride on.
+        unsafe { pointwise::rounded_sum(&mut out[..h], terms, stride, factors) }
         if h < n {
-            let tails: Vec<_> = terms.iter().map(|t| &t[h..n]).collect();
-            ScalarBackend.rounded_sum(&mut out[h..n], &tails, factors);
+            let tails = &terms[h.min(terms.len())..];
+            ScalarBackend.rounded_sum(&mut out[h..n], tails, stride, factors);
         }
     }
 

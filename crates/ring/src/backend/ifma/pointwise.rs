@@ -217,6 +217,142 @@ unsafe fn weighted_block<const U: usize, const ADD: bool>(
     }
 }
 
+/// `out = sum of terms_i * weights_i`, added to `out` if `ADD`, below 4q; at most [`MAX_LAZY_TERMS`] terms, term i from
+/// `i * stride` on.
+///
+/// # Safety
+/// Features detected; every term has at least `out.len()` words, a multiple of 8.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn convert<const ADD: bool>(
+    m: &Modulus,
+    out: &mut [u64],
+    terms: &[u64],
+    stride: usize,
+    weights: &[u64],
+) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    let wide_len = out.len() & !63;
+    let p = out.as_mut_ptr();
+    // SAFETY: all operands have the words addressed.
+    unsafe {
+        for j in (0..wide_len).step_by(64) {
+            convert_block::<8, ADD>(k, wide, p.add(j), terms.as_ptr().add(j), stride, weights);
+        }
+        for j in (wide_len..out.len()).step_by(8) {
+            convert_block::<1, ADD>(k, wide, p.add(j), terms.as_ptr().add(j), stride, weights);
+        }
+    }
+}
+
+/// `U` registers of [`convert`].
+///
+/// # Safety
+/// `out` has `8 U` words, as has `terms` from each multiple of `stride` on, as many as there are weights.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn convert_block<const U: usize, const ADD: bool>(
+    k: Lanes,
+    wide: WideLanes,
+    out: *mut u64,
+    terms: *const u64,
+    stride: usize,
+    weights: &[u64],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut hi = [_mm512_setzero_si512(); U];
+        let mut lo = hi;
+        if ADD {
+            for (u, lo) in lo.iter_mut().enumerate() {
+                *lo = load(out.add(8 * u));
+            }
+        }
+        for (i, &w) in weights.iter().enumerate() {
+            let w = splat(w);
+            let t = terms.add(i * stride);
+            for u in 0..U {
+                let x = load(t.add(8 * u));
+                lo[u] = _mm512_madd52lo_epu64(lo[u], x, w);
+                hi[u] = _mm512_madd52hi_epu64(hi[u], x, w);
+            }
+        }
+        for u in 0..U {
+            store(out.add(8 * u), wide.reduce_lazy(k, hi[u], lo[u]));
+        }
+    }
+}
+
+/// `(b, a) = sum of d_i * (b_i, a_i)` for terms `(d_i, b_i, a_i)`, added to what is there if `add`; at most
+/// [`MAX_LAZY_TERMS`] terms.
+///
+/// # Safety
+/// Features detected; all operands have at least the words of `out[0]`, a multiple of 8.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn key_products(
+    m: &Modulus,
+    out: [&mut [u64]; 2],
+    terms: &[[&[u64]; 3]],
+    add: bool,
+) {
+    let (k, wide) = (Lanes::new(m), WideLanes::new(m));
+    let len = out[0].len();
+    let out = out.map(<[u64]>::as_mut_ptr);
+    let wide_len = len & !15;
+    // SAFETY: all operands have the words addressed.
+    unsafe {
+        for j in (0..wide_len).step_by(16) {
+            key_block::<2>(k, wide, out, terms, add, j);
+        }
+        if wide_len < len {
+            key_block::<1>(k, wide, out, terms, add, wide_len);
+        }
+    }
+}
+
+/// `U` registers of each output of [`key_products`] from word `j` on.
+///
+/// # Safety
+/// All operands have `8 U` words from `j` on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn key_block<const U: usize>(
+    k: Lanes,
+    wide: WideLanes,
+    out: [*mut u64; 2],
+    terms: &[[&[u64]; 3]],
+    add: bool,
+    j: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut hi = [[_mm512_setzero_si512(); U]; 2];
+        let mut lo = hi;
+        if add {
+            for (lo, out) in lo.iter_mut().zip(out) {
+                for (u, lo) in lo.iter_mut().enumerate() {
+                    *lo = load(out.add(j + 8 * u));
+                }
+            }
+        }
+        for [d, b, a] in terms {
+            for u in 0..U {
+                let x = load(d.as_ptr().add(j + 8 * u));
+                for (half, y) in [b, a].into_iter().enumerate() {
+                    let y = load(y.as_ptr().add(j + 8 * u));
+                    lo[half][u] = _mm512_madd52lo_epu64(lo[half][u], x, y);
+                    hi[half][u] = _mm512_madd52hi_epu64(hi[half][u], x, y);
+                }
+            }
+        }
+        for half in 0..2 {
+            for u in 0..U {
+                let r = wide.reduce(k, hi[half][u], lo[half][u]);
+                store(out[half].add(j + 8 * u), r);
+            }
+        }
+    }
+}
+
 /// # Safety
 /// As [`add_assign`].
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
@@ -277,15 +413,15 @@ pub(super) unsafe fn reduce_assign(m: &Modulus, a: &mut [u64]) {
 }
 
 /// # Safety
-/// Features detected; every term has at least `out.len()` words, a multiple of 8.
+/// Features detected; every term has at least `out.len()` words, a multiple of 8, from each multiple of `stride` on.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn rounded_sum(out: &mut [u64], terms: &[&[u64]], factors: &[f64]) {
+pub(super) unsafe fn rounded_sum(out: &mut [u64], terms: &[u64], stride: usize, factors: &[f64]) {
     for (j, o) in out.chunks_exact_mut(8).enumerate() {
         // SAFETY: all operands have 8 words from 8j on.
         unsafe {
             let mut sum = _mm512_set1_pd(0.5);
-            for (t, &f) in terms.iter().zip(factors) {
-                let x = _mm512_cvtepu64_pd(load(t.as_ptr().add(8 * j)));
+            for (i, &f) in factors.iter().enumerate() {
+                let x = _mm512_cvtepu64_pd(load(terms.as_ptr().add(i * stride + 8 * j)));
                 // Not fused: the scalar backend rounds the product too.
                 sum = _mm512_add_pd(sum, _mm512_mul_pd(x, _mm512_set1_pd(f)));
             }

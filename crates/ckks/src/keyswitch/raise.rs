@@ -1,0 +1,247 @@
+//! Decomposition: digits of a polynomial, raised to limbs that are not their own.
+
+use std::ops::Range;
+
+use super::convert::blocks;
+use super::{for_each_chunk, KeySwitchTables, Operand};
+use crate::scratch::{Scratch, ScratchPool};
+
+/// The terms of all digits for base conversion, tile after tile.
+pub(super) struct DigitTerms<'a> {
+    words: Scratch<'a>,
+    per_tile: usize,
+    level: usize,
+}
+
+/// The terms of both halves for the division, tile after tile.
+pub(super) struct DivisionTerms<'a> {
+    pub words: Scratch<'a>,
+    pub per_tile: usize,
+    pub divisor: &'a super::convert::Divisor,
+}
+
+/// Some limbs of all digits, raised, and of both halves' remainders if there is a division: in tiles, after the outer layers of the
+/// forward transform. For each limb one tile of each digit, then one of each half.
+pub(super) struct Group<'a> {
+    words: Scratch<'a>,
+    first: usize,
+    /// Tiles for each limb.
+    width: usize,
+    per_tile: usize,
+}
+
+/// A polynomial split into digits, each raised to the special primes and q_0 ... q_level: for many keys.
+#[derive(Debug)]
+pub(crate) struct Decomposed<'a> {
+    /// Limb-major: for each limb of the key basis one limb of every digit, in NTT form.
+    raised: Scratch<'a>,
+    level: usize,
+    count: usize,
+}
+
+impl Decomposed<'_> {
+    pub(super) fn level(&self) -> usize {
+        self.level
+    }
+
+    /// A row of digit `d` modulo limb `j` of the key basis.
+    pub(super) fn row(&self, n: usize, j: usize, d: usize, row: Range<usize>) -> &[u64] {
+        let start = (j * self.count + d) * n;
+        &self.raised[start + row.start..start + row.end]
+    }
+}
+
+impl KeySwitchTables {
+    /// Inverse transforms and the terms of the digits' conversions.
+    pub(super) fn digit_terms<'a>(
+        &self,
+        source: &Operand<'_>,
+        pool: &'a ScratchPool,
+    ) -> DigitTerms<'a> {
+        let (n, level) = (self.q.n(), source.level());
+        let (backend, t) = (self.q.backend(), self.tiling);
+        let mut coefficients = pool.take((level + 1) * n);
+        for_each_chunk(&mut coefficients, n, n, |i, limb| {
+            let table = &self.q.tables()[i];
+            for (s, out) in limb.chunks_exact_mut(t.row).enumerate() {
+                let row = s * t.row..(s + 1) * t.row;
+                source.write_row(backend, table.modulus(), i, row, out);
+                backend.inverse_tail(table, s, out);
+            }
+        });
+        let per_tile = self
+            .digits(level)
+            .map(|(_, end)| self.raise[end].terms(&t))
+            .sum();
+        let mut words = pool.take(per_tile * t.count);
+        for_each_chunk(&mut words, per_tile, n, |tile, mut terms| {
+            for (start, end) in self.digits(level) {
+                let converter = &self.raise[end];
+                let (own, rest) = terms.split_at_mut(converter.terms(&t));
+                terms = rest;
+                converter.prepare(backend, &t, own, |i, out| {
+                    let limb = &coefficients[(start + i) * n..(start + i + 1) * n];
+                    t.gather_tile(limb, tile, out);
+                });
+            }
+        });
+        DigitTerms {
+            words,
+            per_tile,
+            level,
+        }
+    }
+
+    /// Raises the digits to the limbs `limbs` of the key basis, and converts the remainders of a division to them.
+    pub(super) fn group<'a>(
+        &self,
+        digits: Option<&DigitTerms<'_>>,
+        division: Option<&DivisionTerms<'_>>,
+        limbs: Range<usize>,
+        pool: &'a ScratchPool,
+    ) -> Group<'a> {
+        let t = self.tiling;
+        let digit_count = digits.map_or(0, |d| self.digit_count(d.level));
+        let width = digit_count + if division.is_some() { 2 } else { 0 };
+        let per_tile = width * limbs.len() * t.tile;
+        let mut words = pool.take(per_tile * t.count);
+        let first = limbs.start;
+        for_each_chunk(&mut words, per_tile, self.q.n(), |tile, out| {
+            if let Some(d) = digits {
+                let terms = &d.words[tile * d.per_tile..(tile + 1) * d.per_tile];
+                self.raise_tile(terms, d.level, limbs.clone(), width, out);
+            }
+            if let Some(d) = division {
+                let terms = &d.words[tile * d.per_tile..(tile + 1) * d.per_tile];
+                self.remainder_tile(terms, d, limbs.clone(), (width, digit_count), out);
+            }
+        });
+        Group {
+            words,
+            first,
+            width,
+            per_tile,
+        }
+    }
+
+    fn raise_tile(
+        &self,
+        mut terms: &[u64],
+        level: usize,
+        limbs: Range<usize>,
+        width: usize,
+        out: &mut [u64],
+    ) {
+        let (backend, t) = (self.q.backend(), self.tiling);
+        for (d, (start, end)) in self.digits(level).enumerate() {
+            let converter = &self.raise[end];
+            let (own, rest) = terms.split_at(converter.terms(&t));
+            terms = rest;
+            // The limbs that are not the digit's own, with their index among the converter's targets.
+            let targets = || {
+                limbs.clone().filter_map(move |j| {
+                    let target = match j.checked_sub(self.special) {
+                        Some(i) if i >= start && i <= end => return None,
+                        Some(i) if i > end => j - (end + 1 - start),
+                        _ => j,
+                    };
+                    Some((j, target))
+                })
+            };
+            let slot = |j: usize| {
+                let at = ((j - limbs.start) * width + d) * t.tile;
+                at..at + t.tile
+            };
+            for block in blocks(&t) {
+                for (j, target) in targets() {
+                    let m = self.pq.modulus(j);
+                    converter.convert(backend, &t, (target, m), block, own, &mut out[slot(j)]);
+                }
+            }
+            for (j, _) in targets() {
+                backend.forward_head(&self.pq.tables()[j], &mut out[slot(j)]);
+            }
+        }
+    }
+
+    fn remainder_tile(
+        &self,
+        terms: &[u64],
+        division: &DivisionTerms<'_>,
+        limbs: Range<usize>,
+        (width, after): (usize, usize),
+        out: &mut [u64],
+    ) {
+        let (backend, t) = (self.q.backend(), self.tiling);
+        let converter = &division.divisor.converter;
+        for (half, own) in terms.chunks_exact(converter.terms(&t)).enumerate() {
+            let slot = |j: usize| {
+                let at = ((j - limbs.start) * width + after + half) * t.tile;
+                at..at + t.tile
+            };
+            for block in blocks(&t) {
+                for j in limbs.clone() {
+                    let target = (j - self.special, self.pq.modulus(j));
+                    converter.convert(backend, &t, target, block, own, &mut out[slot(j)]);
+                }
+            }
+            for j in limbs.clone() {
+                backend.forward_head(&self.pq.tables()[j], &mut out[slot(j)]);
+            }
+        }
+    }
+
+    /// Row `s` of entry `k` of limb `j` of a group, in NTT form.
+    pub(super) fn group_row(
+        &self,
+        group: &Group<'_>,
+        j: usize,
+        k: usize,
+        s: usize,
+        out: &mut [u64],
+    ) {
+        let at = ((j - group.first) * group.width + k) * self.tiling.tile;
+        self.tiling
+            .gather_row(&group.words[at..], group.per_tile, s, out);
+        self.q.backend().forward_tail(&self.pq.tables()[j], s, out);
+    }
+
+    /// Splits and raises, for several keys. Cost at L limbs, k special primes, d digits: L inverse
+    /// and d (L + k) - L forward NTTs.
+    pub(crate) fn decompose<'a>(
+        &self,
+        source: &Operand<'_>,
+        pool: &'a ScratchPool,
+    ) -> Decomposed<'a> {
+        let (n, level) = (self.q.n(), source.level());
+        let (backend, t) = (self.q.backend(), self.tiling);
+        let terms = self.digit_terms(source, pool);
+        let count = self.digit_count(level);
+        let limbs = self.special + level + 1;
+        let mut raised = pool.take(limbs * count * n);
+        for range in self.ranges(0..limbs, level) {
+            let group = self.group(Some(&terms), None, range.clone(), pool);
+            let out = &mut raised[range.start * count * n..range.end * count * n];
+            for_each_chunk(out, count * n, n, |i, out| {
+                let j = range.start + i;
+                let own = self.own_digit(j);
+                for (d, out) in out.chunks_exact_mut(n).enumerate() {
+                    for (s, out) in out.chunks_exact_mut(t.row).enumerate() {
+                        if own == Some(d) {
+                            let row = s * t.row..(s + 1) * t.row;
+                            let m = self.pq.modulus(j);
+                            source.write_row(backend, m, j - self.special, row, out);
+                        } else {
+                            self.group_row(&group, j, d, s, out);
+                        }
+                    }
+                }
+            });
+        }
+        Decomposed {
+            raised,
+            level,
+            count,
+        }
+    }
+}

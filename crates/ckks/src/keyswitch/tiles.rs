@@ -1,0 +1,63 @@
+//! Columns of polynomials: the order in which base conversion and the outer layers of the NTT meet in the cache.
+//!
+//! A polynomial of N coefficients is a matrix of `rows` rows (see `cipherloom_ring::NttTable::rows`). A tile is a range of columns
+//! of all rows. Base conversion works on one coefficient at a time over all limbs, the outer layers of a transform on
+//! one column of one limb, the inner layers on one row of one limb. So conversions and outer layers run
+//! tile by tile, over all limbs, and inner layers row by row: a limb goes through memory once between them.
+
+use cipherloom_ring::NttTable;
+
+/// Most columns of a tile. Eight rows of 256 words are 16 KiB.
+const COLUMNS: usize = 256;
+/// Words between the limbs of a tile, beyond its size: keeps them out of the same cache sets.
+const PAD: usize = 8;
+
+/// How polynomials of one degree are cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tiling {
+    pub rows: usize,
+    /// Words of a row.
+    pub row: usize,
+    pub columns: usize,
+    /// Words of a tile.
+    pub tile: usize,
+    /// Tiles of a polynomial.
+    pub count: usize,
+}
+
+impl Tiling {
+    pub(super) fn new(table: &NttTable) -> Self {
+        let (n, rows) = (table.n(), table.rows());
+        let row = n / rows;
+        let columns = row.min(COLUMNS);
+        Self {
+            rows,
+            row,
+            columns,
+            tile: rows * columns,
+            count: row / columns,
+        }
+    }
+
+    /// Words from one limb of a tile to the next where conversions read them.
+    pub(super) fn stride(&self) -> usize {
+        self.tile + PAD
+    }
+
+    /// Copies tile `t` of a limb, row after row.
+    pub(super) fn gather_tile(&self, limb: &[u64], t: usize, out: &mut [u64]) {
+        for (row, out) in limb
+            .chunks_exact(self.row)
+            .zip(out.chunks_exact_mut(self.columns))
+        {
+            out.copy_from_slice(&row[t * self.columns..(t + 1) * self.columns]);
+        }
+    }
+
+    /// Copies row `s` from the tiles of a limb, which lie `step` words apart in `tiles`.
+    pub(super) fn gather_row(&self, tiles: &[u64], step: usize, s: usize, out: &mut [u64]) {
+        for (tile, out) in tiles.chunks(step).zip(out.chunks_exact_mut(self.columns)) {
+            out.copy_from_slice(&tile[s * self.columns..(s + 1) * self.columns]);
+        }
+    }
+}
