@@ -13,6 +13,8 @@ pub struct Automorphism {
     g: u64,
     /// NTT domain: out[i] = in[perm[i]].
     perm: Vec<u32>,
+    /// Block of 8 of the output to which each block of 8 of the input goes, in the NTT domain.
+    destinations: Vec<u32>,
     /// Coefficient domain: out[i] = ±in[source >> 1], negative if the low bit is set.
     source: Vec<u32>,
 }
@@ -38,7 +40,11 @@ impl Automorphism {
                 let f = e.wrapping_mul(g) & mask;
                 bit_reverse(((f - 1) / 2) as usize, log_n) as u32
             })
-            .collect();
+            .collect::<Vec<u32>>();
+        let mut destinations = vec![0; n / 8];
+        for (to, block) in perm.chunks_exact(8).enumerate() {
+            destinations[block[0] as usize / 8] = to as u32;
+        }
         let mut source = vec![0u32; n];
         for i in 0..n as u64 {
             let j = i.wrapping_mul(g) & mask;
@@ -46,7 +52,13 @@ impl Automorphism {
             let negative = (j >= n as u64) as u32;
             source[(j & (n as u64 - 1)) as usize] = ((i as u32) << 1) | negative;
         }
-        Ok(Self { n, g, perm, source })
+        Ok(Self {
+            n,
+            g,
+            perm,
+            destinations,
+            source,
+        })
     }
 
     /// Rotation of the N/2 slots by `r` to the left (slot i receives slot i + r): g = 5^r mod 2N.
@@ -80,6 +92,11 @@ impl Automorphism {
     /// NTT-domain table: `out[i] = in[perm[i]]`, the same for every prime.
     pub fn perm(&self) -> &[u32] {
         &self.perm
+    }
+
+    /// NTT domain: the block of 8 of the output that block i of the input goes to.
+    pub fn destinations(&self) -> &[u32] {
+        &self.destinations
     }
 
     /// Coefficient-domain table: `out[i]` is `in[source[i] >> 1]`, negated if `source[i]` is odd.

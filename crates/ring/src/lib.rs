@@ -24,7 +24,7 @@ pub mod words;
 pub mod xof;
 
 pub use automorphism::{galois_element, Automorphism};
-pub use backend::{Backend, SimdChoice};
+pub use backend::{Ahead, Backend, SimdChoice};
 pub use basis::Basis;
 pub use convert::{BaseConverter, ModDown, ModUp};
 pub use crt::CrtLift;

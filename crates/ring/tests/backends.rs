@@ -3,7 +3,7 @@
 mod common;
 
 use cipherloom_ring::backend::ScalarBackend;
-use cipherloom_ring::{Automorphism, Backend, Modulus, NttTable, RingError, SimdChoice};
+use cipherloom_ring::{Ahead, Automorphism, Backend, Modulus, NttTable, RingError, SimdChoice};
 use common::{backends, primes, Mix};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -217,12 +217,12 @@ fn split_transforms_agree_with_whole_ones() {
                     let mut got: Vec<u64> = input.iter().map(|&x| x + q * (x % 4)).collect();
                     columns(&mut got, &|t| backend.forward_head(&table, t));
                     for (s, r) in got.chunks_exact_mut(row).enumerate() {
-                        backend.forward_tail(&table, s, r);
+                        backend.forward_tail(&table, s, r, &mut Ahead::new());
                     }
                     assert_eq!(got, want, "{} {n} {bits} {width}", backend.name());
                     let factor = table.inverse_factor(12345);
                     for (s, r) in got.chunks_exact_mut(row).enumerate() {
-                        backend.inverse_tail(&table, s, r);
+                        backend.inverse_tail(&table, s, r, &mut Ahead::new());
                     }
                     columns(&mut got, &|t| backend.inverse_head(&table, t, &factor));
                     let scaled: Vec<u64> = input.iter().map(|&x| m.mul(x, 12345)).collect();

@@ -105,7 +105,7 @@ impl Evaluator {
         };
         let output = Output {
             add: Some(Addend::Polys(&a.parts()[0], None)),
-            permutation: Some(automorphism.perm()),
+            automorphism: Some(automorphism),
             ..Output::default()
         };
         let tables = self.params.tables();

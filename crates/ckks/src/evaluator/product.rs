@@ -203,7 +203,7 @@ impl Evaluator {
         let output = Output {
             add: Some(Addend::Tensor([&a[0], &a[1]], [&b[0], &b[1]])),
             rescale,
-            permutation: None,
+            automorphism: None,
         };
         let tables = self.params.tables();
         tables.switch(source, key, &output, &self.pool, &self.polys)
@@ -250,7 +250,7 @@ impl Evaluator {
         let output = Output {
             add: Some(Addend::Polys(c0, Some(c1))),
             rescale: true,
-            permutation: None,
+            automorphism: None,
         };
         let tables = self.params.tables();
         let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use cipherloom_ring::{Ntt, Poly};
+use cipherloom_ring::{Ahead, Automorphism, Ntt, Poly};
 use rayon::prelude::*;
 
 use super::raise::{Decomposed, DigitTerms, DivisionTerms, Group};
@@ -31,8 +31,8 @@ pub(crate) struct Output<'a> {
     pub add: Option<Addend<'a>>,
     /// Also divides by q_level, with the same rounding.
     pub rescale: bool,
-    /// Index table of an automorphism that comes last.
-    pub permutation: Option<&'a [u32]>,
+    /// An automorphism that comes last.
+    pub automorphism: Option<&'a Automorphism>,
 }
 
 /// Digits as the inner products see them.
@@ -98,7 +98,11 @@ impl KeySwitchTables {
                 let (b, a) = out.split_at_mut(n);
                 let each = b.chunks_exact_mut(t.row).zip(a.chunks_exact_mut(t.row));
                 for (s, (b, a)) in each.enumerate() {
-                    self.inner_row(&rows, level, key, (j, s), &mut scratch, [b, a]);
+                    let mut ahead = Ahead::new();
+                    if let Some((j, s)) = t.next_row(j, s, range.end) {
+                        self.announce_inner_row(&rows, level, key, (j, s), &mut ahead);
+                    }
+                    self.inner_row(&rows, level, key, (j, s), &mut scratch, [b, a], &mut ahead);
                     for (half, acc) in [b, a].into_iter().enumerate() {
                         if let (true, Some(add)) = (j == last, &output.add) {
                             let row = s * t.row..(s + 1) * t.row;
@@ -107,7 +111,7 @@ impl KeySwitchTables {
                             let spare = &mut scratch[..t.row];
                             add.add_row_times(backend, m, at, row, p, (acc, spare));
                         }
-                        backend.inverse_tail(table, s, acc);
+                        backend.inverse_tail(table, s, acc, &mut ahead);
                     }
                 }
             });
@@ -164,7 +168,7 @@ impl KeySwitchTables {
                 let i = range.start + i;
                 self.finish_limb(
                     &rows,
-                    (level, i),
+                    (level, i, range.end),
                     key,
                     (division, &group),
                     output,
@@ -194,41 +198,44 @@ impl KeySwitchTables {
     fn finish_limb(
         &self,
         rows: &Rows<'_>,
-        (level, i): (usize, usize),
+        (level, i, end): (usize, usize, usize),
         key: &EvaluationKey,
         (division, group): (&DivisionTerms<'_>, &Group<'_>),
         output: &Output<'_>,
         pool: &ScratchPool,
         out: [&mut [u64]; 2],
     ) {
-        let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
+        let (t, backend) = (self.tiling, self.q.backend());
         let (j, m) = (self.special + i, self.q.modulus(i));
         let digit_count = self.digit_count(level);
         let remainders = match rows {
             Rows::Fresh(..) => digit_count,
             Rows::Hoisted(_) => 0,
         };
-        let turned = if output.permutation.is_some() {
-            2 * n
-        } else {
-            0
-        };
-        let mut scratch = pool.take(turned + (digit_count + 3) * t.row);
-        let (turned, scratch) = scratch.split_at_mut(turned);
+        let mut scratch = pool.take((digit_count + 4) * t.row);
+        let (turned, scratch) = scratch.split_at_mut(t.row);
         let (acc, scratch) = scratch.split_at_mut(2 * t.row);
-        let [out0, out1] = out;
-        let (dst0, dst1) = if output.permutation.is_some() {
-            turned.split_at_mut(n)
-        } else {
-            (&mut *out0, &mut *out1)
-        };
         for s in 0..t.rows {
             let row = s * t.row..(s + 1) * t.row;
+            let mut ahead = Ahead::new();
+            if let Some((i, s)) = t.next_row(i, s, end) {
+                let (j, row) = (self.special + i, s * t.row..(s + 1) * t.row);
+                self.announce_inner_row(rows, level, key, (j, s), &mut ahead);
+                let both = remainders..remainders + 2;
+                self.announce_group_row(group, j, both, s, &mut ahead);
+                if let Some(add) = &output.add {
+                    add.announce_row(i, row, &mut ahead);
+                }
+            }
             let (b, a) = acc.split_at_mut(t.row);
-            self.inner_row(rows, level, key, (j, s), scratch, [b, a]);
-            for (half, (acc, dst)) in [(b, &mut *dst0), (a, &mut *dst1)].into_iter().enumerate() {
-                let dst = &mut dst[row.clone()];
-                self.group_row(group, j, remainders + half, s, dst);
+            self.inner_row(rows, level, key, (j, s), scratch, [b, a], &mut ahead);
+            for (half, acc) in [b, a].into_iter().enumerate() {
+                let dst = if output.automorphism.is_some() {
+                    &mut *turned
+                } else {
+                    &mut out[half][row.clone()]
+                };
+                self.group_row(group, (j, remainders + half), s, dst, &mut ahead);
                 if let (true, Some(add)) = (output.rescale, &output.add) {
                     let spare = &mut scratch[..t.row];
                     let p = self.p_mod_q[i];
@@ -239,15 +246,47 @@ impl KeySwitchTables {
                 if let (false, Some(add)) = (output.rescale, &output.add) {
                     add.add_row(backend, m, (half, i), row.clone(), dst);
                 }
+                if let Some(automorphism) = output.automorphism {
+                    backend.permute_row(out[half], turned, row.start, automorphism);
+                }
             }
         }
-        if let Some(permutation) = output.permutation {
-            backend.permute(out0, &turned[..n], permutation);
-            backend.permute(out1, &turned[n..], permutation);
+    }
+
+    /// Says that [`KeySwitchTables::inner_row`] with the same arguments follows.
+    fn announce_inner_row<'a>(
+        &self,
+        rows: &Rows<'a>,
+        level: usize,
+        key: &'a EvaluationKey,
+        (j, s): (usize, usize),
+        ahead: &mut Ahead<'a>,
+    ) {
+        let row = s * self.tiling.row..(s + 1) * self.tiling.row;
+        let count = self.digit_count(level);
+        let own = self.own_digit(j);
+        match rows {
+            Rows::Fresh(operand, group) => {
+                let entries = (0..count).filter(|&d| own != Some(d));
+                self.announce_group_row(group, j, entries, s, ahead);
+                if own.is_some() {
+                    operand.announce_row(j - self.special, row.clone(), ahead);
+                }
+            }
+            Rows::Hoisted(decomposed) => {
+                for d in 0..count {
+                    ahead.push(decomposed.row(self.q.n(), j, d, row.clone()));
+                }
+            }
+        }
+        for k in &key.digits()[..count] {
+            ahead.push(&k.b().limb(j)[row.clone()]);
+            ahead.push(&k.a().limb(j)[row.clone()]);
         }
     }
 
     /// Row `s` of limb `j` of both inner products. `scratch` takes a row for each digit.
+    #[allow(clippy::too_many_arguments)] // As for `finish_limb`.
     fn inner_row(
         &self,
         rows: &Rows<'_>,
@@ -256,6 +295,7 @@ impl KeySwitchTables {
         (j, s): (usize, usize),
         scratch: &mut [u64],
         [b, a]: [&mut [u64]; 2],
+        ahead: &mut Ahead<'_>,
     ) {
         let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
         let m = self.pq.modulus(j);
@@ -265,7 +305,7 @@ impl KeySwitchTables {
             let own = self.own_digit(j);
             for (d, out) in scratch.chunks_exact_mut(t.row).take(count).enumerate() {
                 if own != Some(d) {
-                    self.group_row(group, j, d, s, out);
+                    self.group_row(group, (j, d), s, out, ahead);
                 } else if let Operand::Product(..) = operand {
                     operand.write_row(backend, m, j - self.special, row.clone(), out);
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cipherloom_ring::{Backend, Modulus, Ntt, Poly, Shoup};
+use cipherloom_ring::{Ahead, Backend, Modulus, Ntt, Poly, Shoup};
 
 /// The polynomial that is switched.
 #[derive(Clone, Copy, Debug)]
@@ -13,10 +13,21 @@ pub(crate) enum Operand<'a> {
     Product(&'a Poly<Ntt>, &'a Poly<Ntt>),
 }
 
-impl Operand<'_> {
+impl<'a> Operand<'a> {
     pub(super) fn level(&self) -> usize {
         let (Self::Poly(p) | Self::Product(p, _)) = self;
         p.limbs() - 1
+    }
+
+    /// Says that row `row` of limb `i` will be read.
+    pub(super) fn announce_row(&self, i: usize, row: Range<usize>, ahead: &mut Ahead<'a>) {
+        match self {
+            Self::Poly(p) => ahead.push(&p.limb(i)[row]),
+            Self::Product(a, b) => {
+                ahead.push(&a.limb(i)[row.clone()]);
+                ahead.push(&b.limb(i)[row]);
+            }
+        }
     }
 
     /// Writes a row of limb `i`, which is modulo `m`.
@@ -46,7 +57,23 @@ pub(crate) enum Addend<'a> {
     Tensor([&'a Poly<Ntt>; 2], [&'a Poly<Ntt>; 2]),
 }
 
-impl Addend<'_> {
+impl<'a> Addend<'a> {
+    /// Says that row `row` of limb `i` of all parts will be read.
+    pub(super) fn announce_row(&self, i: usize, row: Range<usize>, ahead: &mut Ahead<'a>) {
+        match self {
+            Self::Polys(c0, c1) => {
+                for c in [Some(*c0), *c1].into_iter().flatten() {
+                    ahead.push(&c.limb(i)[row.clone()]);
+                }
+            }
+            Self::Tensor(a, b) => {
+                for c in a.iter().chain(b) {
+                    ahead.push(&c.limb(i)[row.clone()]);
+                }
+            }
+        }
+    }
+
     /// Adds a row of limb `i` of part `half` to `acc`.
     pub(super) fn add_row(
         &self,

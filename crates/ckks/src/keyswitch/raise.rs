@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use cipherloom_ring::Ahead;
+
 use super::convert::blocks;
 use super::{for_each_chunk, KeySwitchTables, Operand};
 use crate::scratch::{Scratch, ScratchPool};
@@ -66,7 +68,11 @@ impl KeySwitchTables {
             for (s, out) in limb.chunks_exact_mut(t.row).enumerate() {
                 let row = s * t.row..(s + 1) * t.row;
                 source.write_row(backend, table.modulus(), i, row, out);
-                backend.inverse_tail(table, s, out);
+                let mut ahead = Ahead::new();
+                if let Some((i, s)) = t.next_row(i, s, level + 1) {
+                    source.announce_row(i, s * t.row..(s + 1) * t.row, &mut ahead);
+                }
+                backend.inverse_tail(table, s, out, &mut ahead);
             }
         });
         let per_tile = self
@@ -191,19 +197,37 @@ impl KeySwitchTables {
         }
     }
 
-    /// Row `s` of entry `k` of limb `j` of a group, in NTT form.
+    /// Row `s` of entry `k` of limb `j` of a group, in NTT form. The transform fetches `ahead`.
     pub(super) fn group_row(
         &self,
         group: &Group<'_>,
-        j: usize,
-        k: usize,
+        (j, k): (usize, usize),
         s: usize,
         out: &mut [u64],
+        ahead: &mut Ahead<'_>,
     ) {
         let at = ((j - group.first) * group.width + k) * self.tiling.tile;
         self.tiling
             .gather_row(&group.words[at..], group.per_tile, s, out);
-        self.q.backend().forward_tail(&self.pq.tables()[j], s, out);
+        self.q
+            .backend()
+            .forward_tail(&self.pq.tables()[j], s, out, ahead);
+    }
+
+    /// Says that entries `entries` of row `s` of limb `j` of a group will be read.
+    pub(super) fn announce_group_row<'a>(
+        &self,
+        group: &'a Group<'_>,
+        j: usize,
+        entries: impl Iterator<Item = usize>,
+        s: usize,
+        ahead: &mut Ahead<'a>,
+    ) {
+        for k in entries {
+            let at = ((j - group.first) * group.width + k) * self.tiling.tile;
+            self.tiling
+                .announce_row(&group.words[at..], group.per_tile, s, ahead);
+        }
     }
 
     /// Splits and raises, for several keys. Cost at L limbs, k special primes, d digits: L inverse
@@ -232,7 +256,12 @@ impl KeySwitchTables {
                             let m = self.pq.modulus(j);
                             source.write_row(backend, m, j - self.special, row, out);
                         } else {
-                            self.group_row(&group, j, d, s, out);
+                            let mut ahead = Ahead::new();
+                            if let Some((_, s)) = t.next_row(0, s, 1) {
+                                let entry = std::iter::once(d);
+                                self.announce_group_row(&group, j, entry, s, &mut ahead);
+                            }
+                            self.group_row(&group, (j, d), s, out, &mut ahead);
                         }
                     }
                 }

@@ -5,7 +5,7 @@
 //! one column of one limb, the inner layers on one row of one limb. So conversions and outer layers run
 //! tile by tile, over all limbs, and inner layers row by row: a limb goes through memory once between them.
 
-use cipherloom_ring::NttTable;
+use cipherloom_ring::{Ahead, NttTable};
 
 /// Most columns of a tile. Eight rows of 256 words are 16 KiB.
 const COLUMNS: usize = 256;
@@ -44,6 +44,15 @@ impl Tiling {
         self.tile + PAD
     }
 
+    /// Limb and row after row `s` of limb `i`, while there are limbs below `limbs`.
+    pub(super) fn next_row(&self, i: usize, s: usize, limbs: usize) -> Option<(usize, usize)> {
+        if s + 1 < self.rows {
+            Some((i, s + 1))
+        } else {
+            (i + 1 < limbs).then_some((i + 1, 0))
+        }
+    }
+
     /// Copies tile `t` of a limb, row after row.
     pub(super) fn gather_tile(&self, limb: &[u64], t: usize, out: &mut [u64]) {
         for (row, out) in limb
@@ -59,5 +68,16 @@ impl Tiling {
         for (tile, out) in tiles.chunks(step).zip(out.chunks_exact_mut(self.columns)) {
             out.copy_from_slice(&tile[s * self.columns..(s + 1) * self.columns]);
         }
+    }
+
+    /// Says that [`Tiling::gather_row`] with the same arguments follows.
+    pub(super) fn announce_row<'a>(
+        &self,
+        tiles: &'a [u64],
+        step: usize,
+        s: usize,
+        ahead: &mut Ahead<'a>,
+    ) {
+        ahead.push_pieces(&tiles[s * self.columns..], self.columns, step);
     }
 }

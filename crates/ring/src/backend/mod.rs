@@ -4,6 +4,7 @@
 //! A backend is chosen once, when a [`crate::Basis`] is built, and travels with it. There is no
 //! global switch.
 
+mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
 mod scalar;
@@ -11,10 +12,12 @@ mod scalar;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::automorphism::Automorphism;
 use crate::error::RingError;
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
 
+pub use ahead::Ahead;
 #[cfg(target_arch = "x86_64")]
 pub use ifma::IfmaBackend;
 pub use scalar::ScalarBackend;
@@ -47,10 +50,10 @@ pub trait Backend: Debug + Send + Sync {
 
     /// Second part of a split forward transform, in place, on row `s`: all layers that [`Backend::forward_head`] left.
     /// Output as of [`Backend::ntt_forward`].
-    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64]);
+    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>);
 
     /// First part of a split inverse transform, in place, on row `s` of a polynomial in the order of [`Backend::ntt_forward`].
-    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64]);
+    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>);
 
     /// Second part of a split inverse transform, in place, on columns as in [`Backend::forward_head`]: the
     /// output is reduced, normalised and multiplied by the constant of `factor`.
@@ -109,6 +112,10 @@ pub trait Backend: Debug + Send + Sync {
     /// `out[i] = a[perm[i]]` where `perm` maps aligned blocks of 8 to aligned blocks of 8
     /// (every permutation of [`crate::Automorphism`] does).
     fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]);
+
+    /// The part of [`Backend::permute`] that reads `row`, which is `a` from word `offset` on (multiples of 8), with the tables of an
+    /// automorphism: writes those blocks of 8 of `out` whose sources lie in the row.
+    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism);
 }
 
 /// Which kernels to use.

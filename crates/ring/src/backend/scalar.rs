@@ -1,6 +1,7 @@
 //! The portable reference kernels.
 
-use super::Backend;
+use super::{Ahead, Backend};
+use crate::automorphism::Automorphism;
 use crate::modulus::{reduce_once, Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
 
@@ -104,12 +105,12 @@ impl Backend for ScalarBackend {
         forward_layers(table, tile, 1, table.rows().trailing_zeros());
     }
 
-    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64], _: &mut Ahead<'_>) {
         forward_layers(table, row, table.rows() + s, row.len().trailing_zeros());
         reduce_all(table, row);
     }
 
-    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], _: &mut Ahead<'_>) {
         if table.rows() > 1 {
             let layers = row.len().trailing_zeros();
             inverse_layers(table, row, table.rows() + s, layers, layers);
@@ -247,6 +248,16 @@ impl Backend for ScalarBackend {
     fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]) {
         for (o, &p) in out.iter_mut().zip(perm) {
             *o = a[p as usize];
+        }
+    }
+
+    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism) {
+        let blocks = &a.destinations()[offset / 8..];
+        for (x, &to) in row.chunks_exact(8).zip(blocks) {
+            let range = 8 * to as usize..8 * to as usize + 8;
+            for (o, &p) in out[range.clone()].iter_mut().zip(&a.perm()[range]) {
+                *o = x[p as usize & 7];
+            }
         }
     }
 }

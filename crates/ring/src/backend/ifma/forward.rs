@@ -11,7 +11,8 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{load, reduce_once, splat, store, Factor, Lanes};
+use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes};
+use crate::backend::Ahead;
 use crate::ntt::NttTable;
 
 /// Words of a block that stays in the first-level cache with its twiddles.
@@ -123,9 +124,9 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
     // SAFETY: the whole array is group 0 of the layer with one group.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
+            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
         } else {
-            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
+            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
         }
     }
 }
@@ -140,9 +141,9 @@ pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64]) {
     // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
         } else {
-            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
         }
     }
 }
@@ -152,14 +153,14 @@ pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64]) {
 /// # Safety
 /// Features detected; `row` has N/8 words, at least 16; `s < 8`; the table holds 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64]) {
+pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
     let c = Context::new(table);
     // SAFETY: the row is group s of the layer with 8 groups.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
         } else {
-            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
         }
     }
 }
@@ -176,38 +177,39 @@ unsafe fn block<const LAZY: bool, const FIRST: bool>(
     len: usize,
     m: usize,
     g: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
         if len > CACHE_BLOCK {
-            radix8::<LAZY, FIRST>(c, p, len / 8, m + g);
+            radix8::<LAZY, FIRST>(c, p, len / 8, m + g, ahead);
             for s in 0..8 {
-                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
+                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s, ahead);
             }
             return;
         }
         // Four layers are left to the last pass.
         let layers = len.trailing_zeros() - 4;
         if layers == 0 {
-            last_four::<LAZY, FIRST>(c, p, 1, m + g);
+            last_four::<LAZY, FIRST>(c, p, 1, m + g, ahead);
             return;
         }
         let index = m + g;
         let radix = if layers % 2 == 1 {
-            radix2::<LAZY, FIRST>(c, p, len / 2, index);
+            radix2::<LAZY, FIRST>(c, p, len / 2, index, ahead);
             2
         } else {
-            radix4::<LAZY, FIRST>(c, p, len / 4, index);
+            radix4::<LAZY, FIRST>(c, p, len / 4, index, ahead);
             4
         };
         let (mut len, mut index, mut groups) = (len / radix, radix * index, radix);
         while len > 16 {
             for s in 0..groups {
-                radix4::<LAZY, false>(c, p.add(s * len), len / 4, index + s);
+                radix4::<LAZY, false>(c, p.add(s * len), len / 4, index + s, ahead);
             }
             (len, index, groups) = (len / 4, 4 * index, 4 * groups);
         }
-        last_four::<LAZY, false>(c, p, groups, index);
+        last_four::<LAZY, false>(c, p, groups, index, ahead);
     }
 }
 
@@ -222,11 +224,13 @@ unsafe fn radix2<const LAZY: bool, const FIRST: bool>(
     p: *mut u64,
     step: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: offsets are below 2 * step.
     unsafe {
         let f = c.t.splat(i);
         for j in (0..step).step_by(8) {
+            fetch::<1>(ahead);
             let (p0, p1) = (p.add(j), p.add(j + step));
             let (mut x, mut y) = (load(p0), load(p1));
             c.top::<LAZY, FIRST>(&mut x, &mut y, f);
@@ -247,12 +251,14 @@ unsafe fn radix4<const LAZY: bool, const FIRST: bool>(
     p: *mut u64,
     step: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     let (k, t) = (ctx.k, ctx.t);
     // SAFETY: offsets are below 4 * step.
     unsafe {
         let (f0, f1, f2) = (t.splat(i), t.splat(2 * i), t.splat(2 * i + 1));
         for j in (0..step).step_by(8) {
+            fetch::<2>(ahead);
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
             let (mut a, mut b, mut c, mut d) = (load(p0), load(p1), load(p2), load(p3));
@@ -279,6 +285,7 @@ unsafe fn radix8<const LAZY: bool, const FIRST: bool>(
     p: *mut u64,
     step: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     let (k, t) = (ctx.k, ctx.t);
     // SAFETY: offsets are below 8 * step.
@@ -292,6 +299,7 @@ unsafe fn radix8<const LAZY: bool, const FIRST: bool>(
             t.splat(4 * i + 3),
         ];
         for j in (0..step).step_by(8) {
+            fetch::<3>(ahead);
             let at = |s: usize| p.add(j + s * step);
             let (mut a, mut b, mut c, mut d) = (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
             let (mut e, mut f, mut g, mut h) = (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
@@ -331,6 +339,7 @@ unsafe fn last_four<const LAZY: bool, const FIRST: bool>(
     p: *mut u64,
     groups: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     let (k, t) = (c.k, c.t);
     // Twiddles to lanes: two, each four times; four, each twice.
@@ -342,6 +351,7 @@ unsafe fn last_four<const LAZY: bool, const FIRST: bool>(
     let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
     let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     for s in 0..groups {
+        fetch::<1>(ahead);
         let g = i + s;
         // SAFETY: 16 words of data; twiddles 8g .. 8g + 8 are within the table.
         unsafe {

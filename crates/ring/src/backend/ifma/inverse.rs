@@ -8,7 +8,8 @@
 use std::arch::x86_64::*;
 
 use super::forward::{spread2, spread4, Twiddles, CACHE_BLOCK, LAZY_BITS};
-use super::lanes::{load, reduce_once, splat, store, Factor, Lanes};
+use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes};
+use crate::backend::Ahead;
 use crate::modulus::Shoup;
 use crate::ntt::{InverseFactor, NttTable};
 
@@ -106,9 +107,9 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
     // SAFETY: the whole array is group 0 of the layer with one group.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
+            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
         } else {
-            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0);
+            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
         }
     }
 }
@@ -118,14 +119,14 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
 /// # Safety
 /// Features detected; `row` has N/8 words, at least 16; `s < 8`; the table holds 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64]) {
+pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
     let c = Context::new(table, [Shoup::default(); 2]);
     // SAFETY: the row is group s of the layer with 8 groups.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
         } else {
-            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s);
+            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
         }
     }
 }
@@ -141,9 +142,9 @@ pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64], factor: &InverseFa
     // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
         } else {
-            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1);
+            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
         }
     }
 }
@@ -160,36 +161,43 @@ unsafe fn block<const LAZY: bool, const LAST: bool>(
     len: usize,
     m: usize,
     g: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
         if len > CACHE_BLOCK {
             for s in 0..8 {
-                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s);
+                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s, ahead);
             }
-            radix8::<LAZY, LAST>(c, p, len / 8, m + g);
+            radix8::<LAZY, LAST>(c, p, len / 8, m + g, ahead);
             return;
         }
         let mut groups = len / 16;
         if groups == 1 {
-            first_four::<LAZY, LAST>(c, p, 1, m + g);
+            first_four::<LAZY, LAST>(c, p, 1, m + g, ahead);
             return;
         }
-        first_four::<LAZY, false>(c, p, groups, (m + g) * groups);
+        first_four::<LAZY, false>(c, p, groups, (m + g) * groups, ahead);
         let mut size = 16;
         while groups >= 4 {
             groups /= 4;
             size *= 4;
             if groups == 1 {
-                radix4::<LAZY, LAST>(c, p, size / 4, m + g);
+                radix4::<LAZY, LAST>(c, p, size / 4, m + g, ahead);
             } else {
                 for s in 0..groups {
-                    radix4::<LAZY, false>(c, p.add(s * size), size / 4, (m + g) * groups + s);
+                    radix4::<LAZY, false>(
+                        c,
+                        p.add(s * size),
+                        size / 4,
+                        (m + g) * groups + s,
+                        ahead,
+                    );
                 }
             }
         }
         if groups == 2 {
-            radix2::<LAZY, LAST>(c, p, size, m + g);
+            radix2::<LAZY, LAST>(c, p, size, m + g, ahead);
         }
     }
 }
@@ -205,11 +213,13 @@ unsafe fn radix2<const LAZY: bool, const LAST: bool>(
     p: *mut u64,
     step: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: offsets are below 2 * step.
     unsafe {
         let f = c.t.splat(i);
         for j in (0..step).step_by(8) {
+            fetch::<1>(ahead);
             let (p0, p1) = (p.add(j), p.add(j + step));
             let (mut x, mut y) = (load(p0), load(p1));
             c.top::<LAZY, LAST>(3, &mut x, &mut y, f);
@@ -230,11 +240,13 @@ unsafe fn radix4<const LAZY: bool, const LAST: bool>(
     p: *mut u64,
     step: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: offsets are below 4 * step.
     unsafe {
         let (f0, f1, f2) = (c.t.splat(i), c.t.splat(2 * i), c.t.splat(2 * i + 1));
         for j in (0..step).step_by(8) {
+            fetch::<2>(ahead);
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
             let (mut a, mut b, mut d, mut e) = (load(p0), load(p1), load(p2), load(p3));
@@ -261,6 +273,7 @@ unsafe fn radix8<const LAZY: bool, const LAST: bool>(
     p: *mut u64,
     step: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: offsets are below 8 * step.
     unsafe {
@@ -273,6 +286,7 @@ unsafe fn radix8<const LAZY: bool, const LAST: bool>(
             c.t.splat(4 * i + 3),
         ];
         for j in (0..step).step_by(8) {
+            fetch::<3>(ahead);
             let at = |s: usize| p.add(j + s * step);
             let (mut x0, mut x1, mut x2, mut x3) =
                 (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
@@ -313,6 +327,7 @@ unsafe fn first_four<const LAZY: bool, const LAST: bool>(
     p: *mut u64,
     groups: usize,
     i: usize,
+    ahead: &mut Ahead<'_>,
 ) {
     let t = c.t;
     let quads = _mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1);
@@ -323,6 +338,7 @@ unsafe fn first_four<const LAZY: bool, const LAST: bool>(
     let first = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
     let second = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
     for s in 0..groups {
+        fetch::<1>(ahead);
         let g = i + s;
         // SAFETY: 16 words of data; twiddles 8g .. 8g + 8 are within the table.
         unsafe {

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use crate::backend::Ahead;
 use crate::modulus::Modulus;
 
 /// Broadcast constants of one modulus.
@@ -58,6 +59,19 @@ pub(super) unsafe fn load(p: *const u64) -> __m512i {
 pub(super) unsafe fn store(p: *mut u64, x: __m512i) {
     // SAFETY: as the caller promises; the store is unaligned.
     unsafe { _mm512_storeu_si512(p.cast(), x) }
+}
+
+/// Fetches up to `K` lines into the second-level cache.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+#[allow(unused_unsafe)] // Older compilers have it unsafe.
+pub(super) fn fetch<const K: usize>(ahead: &mut Ahead<'_>) {
+    for _ in 0..K {
+        if let Some(line) = ahead.line() {
+            // SAFETY: a hint, valid for any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
+        }
+    }
 }
 
 /// `x` if `x < m`, else `x - m`; needs `x < 2^63`.

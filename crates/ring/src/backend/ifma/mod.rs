@@ -14,7 +14,8 @@ mod inverse;
 mod lanes;
 mod pointwise;
 
-use super::{Backend, ScalarBackend};
+use super::{Ahead, Backend, ScalarBackend};
+use crate::automorphism::Automorphism;
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
 
@@ -91,21 +92,21 @@ impl Backend for IfmaBackend {
         }
     }
 
-    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+    fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
         check_row(table, s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
-            unsafe { forward::tail(table, s, row) }
+            unsafe { forward::tail(table, s, row, ahead) }
         } else {
             self.ntt_forward(table, row);
         }
     }
 
-    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64]) {
+    fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
         check_row(table, s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
-            unsafe { inverse::tail(table, s, row) }
+            unsafe { inverse::tail(table, s, row, ahead) }
         }
     }
 
@@ -300,5 +301,16 @@ impl Backend for IfmaBackend {
         } else {
             ScalarBackend.permute(out, a, perm);
         }
+    }
+
+    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism) {
+        assert_eq!(out.len(), a.n(), "permuted limb");
+        assert!(
+            offset.is_multiple_of(8) && row.len().is_multiple_of(8) && offset + row.len() <= a.n(),
+            "permuted row"
+        );
+        let blocks = &a.destinations()[offset / 8..(offset + row.len()) / 8];
+        // SAFETY: features were detected; destinations are blocks of the limb, as many as the row has.
+        unsafe { pointwise::permute_row(out, row, blocks, a.perm()) }
     }
 }
