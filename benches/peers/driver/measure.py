@@ -80,9 +80,9 @@ class Side:
         return self.checks[op]
 
     def time(self, op, repeats):
-        """The samples of one round, and wall over processor time."""
+        """Milliseconds in one round, and wall over processor time."""
         reply = self._ask(cmd="time", op=op, repeats=repeats)
-        return median(reply["ms"]), reply["wall_ms"] / max(sum(reply["ms"]), 1e-9)
+        return stats.sample(reply["ms"]), reply["wall_ms"] / max(sum(reply["ms"]), 1e-9)
 
     def _ask(self, **request):
         try:

@@ -8,6 +8,11 @@ YARDSTICK_LIMIT = 1.3
 MIN_ROUNDS = 3
 
 
+def sample(times):
+    """One number of the times of one round: the median without the first third, which warms the caches up."""
+    return median(times[len(times) // 3 :])
+
+
 def keep_rounds(rounds, fastest_us):
     """The rounds in which the machine was undisturbed; all of them if too few were."""
     good = [r for r in rounds if r["yardstick_us"] <= YARDSTICK_LIMIT * fastest_us]

@@ -96,6 +96,10 @@ class Worker:
                 self.process.wait(timeout=30)
             except (OSError, subprocess.TimeoutExpired):
                 self.kill()
+        try:
+            self.process.stdin.close()
+        except OSError:
+            pass  # It died with a request in the pipe.
         self.selector.close()
         self.process.stdout.close()
         self.stderr.close()
