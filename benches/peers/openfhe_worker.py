@@ -1,6 +1,7 @@
 """Worker for OpenFHE's Python wheel: CKKS with FIXEDMANUAL rescaling and HYBRID key switching."""
 
 import sys
+from importlib.metadata import version
 
 import numpy
 import openfhe
@@ -8,7 +9,8 @@ import openfhe
 from worker_loop import Failure, Operation, max_error, serve, test_values
 
 ROTATIONS = list(range(1, 9))
-TOLERANCE = 1e-5
+# FIXEDMANUAL takes every prime for the scale itself: at 2^16 they differ from it by up to about 2^-15.
+TOLERANCE = 1e-4
 
 
 class Prepared:
@@ -111,7 +113,7 @@ def main():
         prepared = state["prepared"]
         limbs = params.get("ct_limbs", params["limbs"])
         info = {
-            "library": "openfhe",
+            "library": "openfhe " + version("openfhe"),
             "security": params["security"],
             "key_switching": str(prepared.cc.GetKeySwitchTechnique()),
         }

@@ -97,8 +97,8 @@ def poulpy_worker():
     # An own directory, for its flags differ from the others'.
     env = dict(os.environ, RUSTFLAGS=POULPY_FLAGS)
     env.pop("CARGO_ENCODED_RUSTFLAGS", None)
-    # The directory's own toolchain file must not win over the one asked for here.
-    command = ["cargo", "+nightly", "build", "--release", "--locked", "--target-dir", target]
+    toolchain = os.environ.get("CIPHERLOOM_NIGHTLY", "nightly")
+    command = ["cargo", f"+{toolchain}", "build", "--release", "--locked", "--target-dir", target]
     run(command, cwd=os.path.join(HERE, "poulpy"), env=env)
     return [os.path.join(target, "release", "peers-poulpy")]
 

@@ -33,7 +33,8 @@ def passed(ratio, bar, bar_is):
 
 def failed(row, error):
     """A row that could not be measured: it fails, whatever its bar."""
-    return dict(row, ours_ms=None, peer_ms=None, ratio=None, passed=False, error=error)
+    return dict(row, ours_ms=None, peer_ms=None, ratio=None, passed=False, error=error,
+                yardstick_us=None, yardstick_spread=None, rounds=0, rounds_dropped=0, note=None)
 
 
 def finish(row, rounds, fastest_us):

@@ -177,13 +177,8 @@ fn add_read(ops: &mut Operations, words: usize) {
         },
         move || Ok(sum(&key)),
         move |total| {
-            let n = words as u64;
-            let pairs = if n % 2 == 0 {
-                (n / 2).wrapping_mul(n - 1)
-            } else {
-                n.wrapping_mul((n - 1) / 2)
-            };
-            Ok(f64::from(total != pairs))
+            let pairs = words as u128 * (words as u128 - 1) / 2;
+            Ok(f64::from(u128::from(total) != pairs))
         },
     );
 }
