@@ -78,8 +78,9 @@ class Statistics(unittest.TestCase):
     def test_without_a_bar_a_row_informs(self):
         self.assertTrue(stats.finish(row(bar=None), rounds((30, 10, 1)), 30)["passed"])
 
-    def test_the_first_third_warms_up(self):
-        self.assertEqual(stats.sample([9, 9, 1, 2, 3, 4]), 2.5)
+    def test_the_first_half_warms_up(self):
+        self.assertEqual(stats.sample([9, 9, 9, 1, 2, 4]), 2)
+        self.assertEqual(stats.sample([9, 1, 2]), 1.5)
         self.assertEqual(stats.sample([7]), 7)
 
 

@@ -67,6 +67,7 @@ def main(argv=None):
         return 2
 
     start = time.time()
+    commit = report.commit(plan.HERE)  # Before a build that may touch the lock file.
 
     def log(text):
         print(f"[{time.time() - start:5.0f} s] {text}", file=sys.stderr, flush=True)
@@ -76,7 +77,7 @@ def main(argv=None):
     result = {
         "rows": finished,
         "machine": report.machine(),
-        "commit": report.commit(plan.HERE),
+        "commit": commit,
         "clock": "processor time of the worker",
         "seconds": round(time.time() - start, 1),
         "workers": facts,

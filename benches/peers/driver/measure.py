@@ -9,7 +9,7 @@ from .plan import LIMIT
 from .worker import PREPARE_TIMEOUT_S, Worker, WorkerError
 
 YARDSTICK_REPEATS = 8
-MAX_REPEATS = 15
+MAX_REPEATS = 31
 # A peer that dies is started again so often for one group of points.
 MAX_STARTS = 2
 
@@ -31,7 +31,7 @@ class Settings:
     @property
     def budget_ms(self):
         """Time of one side in one round; an operation that is longer runs once."""
-        return 60.0 if self.quick else 150.0
+        return 60.0 if self.quick else 300.0
 
 
 class Side:

@@ -29,7 +29,13 @@ def table(rows):
     for line in lines:
         cells = (c.ljust(w) if i < 3 or i > 5 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths)))
         out.append("  ".join(cells).rstrip())
-    out += [f"{r['point']} {r['op']} {r['peer']}: {r['error']}" for r in rows if r["error"]]
+    reasons = {}
+    for r in rows:
+        if r["error"]:
+            reasons.setdefault(r["error"], []).append(f"{r['point']} {r['op']} {r['peer']}")
+    for error, names in reasons.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        out.append(f"{names[0]}{more}: {error}")
     return "\n".join(out)
 
 
