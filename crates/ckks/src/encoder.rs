@@ -314,7 +314,9 @@ fn centred_f64(poly: &Poly<Coeff>) -> Result<Vec<f64>, CkksError> {
     let mut inverses = Vec::with_capacity(limbs);
     for (i, m) in basis.moduli().enumerate() {
         if i > 0 {
-            place_f64[i] = place_f64[i - 1] * basis.modulus(i - 1).value() as f64;
+            // Capped: past 2^1024 the digits of a decodable value are zero, and zero times infinity is no number.
+            let place = place_f64[i - 1] * basis.modulus(i - 1).value() as f64;
+            place_f64[i] = f64::min(place, f64::MAX);
         }
         // q_0 ... q_(j-1) modulo q_i for j <= i.
         let mut acc = 1;

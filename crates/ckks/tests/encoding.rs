@@ -106,6 +106,21 @@ fn decoding_is_exact_at_any_number_of_limbs() {
     }
 }
 
+#[test]
+fn decoding_works_above_the_range_of_f64() {
+    let mut literal = INSECURE_TOY_9();
+    literal.q_bits = vec![50; 1];
+    literal.q_bits.extend([40; 27]);
+    literal.p_bits = vec![50; 6];
+    literal.dnum = 4;
+    let (p, e) = encoder(literal);
+    let level = p.top_level();
+    assert!(p.chain().log_q(level) > 1100.0);
+    let v = test_values(p.slots(), 3);
+    let plain = e.encode(&v, level, p.scale(level)).unwrap();
+    assert!(max_error(&e.decode(&plain).unwrap(), &v) < 1e-10);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

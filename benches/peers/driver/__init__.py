@@ -1,0 +1,1 @@
+"""Side-by-side benchmark of Cipherloom's CKKS against its peers."""
