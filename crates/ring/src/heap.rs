@@ -37,6 +37,31 @@ pub fn give_back() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}
 
+/// Size of a huge page.
+#[cfg(target_os = "linux")]
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Asks the system to back a large buffer that was not written yet with huge pages. Kernels visit such buffers in pieces of a few
+/// kilobytes, each of which would need an address translation of its own. A hint; small buffers are left alone.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub fn prefer_huge_pages(words: &mut [u64]) {
+    let start = words.as_mut_ptr() as usize;
+    let end = start + std::mem::size_of_val(words);
+    // Whole huge pages inside the buffer only: neighbours are not ours.
+    let (first, last) = (start.next_multiple_of(HUGE_PAGE), end / HUGE_PAGE * HUGE_PAGE);
+    if first < last {
+        // SAFETY: the range is inside memory that we hold exclusively; the advice changes how it is mapped, not what it holds.
+        unsafe {
+            libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE);
+        }
+    }
+}
+
+/// Asks for huge pages: not on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn prefer_huge_pages(_: &mut [u64]) {}
+
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -3,30 +3,34 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use bytemuck::{Pod, Zeroable};
 use zeroize::Zeroize;
 
-/// Words of one line.
+/// Words of a cache line.
 const LINE: usize = 8;
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u64; LINE]);
 
 /// A vector of words whose address is a multiple of 64, so that no register of eight words straddles two cache
 /// lines (which costs a tenth of a transform's time). Its length never grows.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Words {
-    lines: Vec<Line>,
+    /// Never grows, so it never moves.
+    data: Vec<u64>,
+    /// Words before the first cache line of `data`.
+    offset: usize,
     len: usize,
 }
 
 impl Words {
-    /// `len` zeros. Large buffers come from the system untouched.
+    /// `len` zeros. Large buffers come from the system untouched, in huge pages where it has them.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
+        // An aligned type would do as well, but the allocator then writes the zeros itself, page by page.
+        let mut data = vec![0u64; len + LINE - 1];
+        let offset = data.as_ptr().align_offset(LINE * size_of::<u64>());
+        crate::heap::prefer_huge_pages(&mut data);
         Self {
-            lines: bytemuck::zeroed_vec(len.div_ceil(LINE)),
+            data,
+            // Where the address is not known the buffer is used as it comes.
+            offset: if offset < LINE { offset } else { 0 },
             len,
         }
     }
@@ -45,18 +49,25 @@ impl From<&[u64]> for Words {
     }
 }
 
+/// The copy has the words up to the length.
+impl Clone for Words {
+    fn clone(&self) -> Self {
+        Self::from(&**self)
+    }
+}
+
 impl Deref for Words {
     type Target = [u64];
     #[inline]
     fn deref(&self) -> &[u64] {
-        &bytemuck::cast_slice(&self.lines)[..self.len]
+        &self.data[self.offset..self.offset + self.len]
     }
 }
 
 impl DerefMut for Words {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u64] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+        &mut self.data[self.offset..self.offset + self.len]
     }
 }
 
@@ -78,7 +89,7 @@ impl fmt::Debug for Words {
 /// Wipes what [`Words::truncate`] left behind too. The length stays.
 impl Zeroize for Words {
     fn zeroize(&mut self) {
-        bytemuck::cast_slice_mut::<Line, u64>(&mut self.lines).zeroize();
+        self.data.as_mut_slice().zeroize();
     }
 }
 
@@ -100,8 +111,7 @@ mod tests {
             w.truncate(len);
             assert_eq!(w.len(), len / 2);
             w.zeroize();
-            let all: &[u64] = bytemuck::cast_slice(&w.lines);
-            assert!(all.iter().all(|&x| x == 0));
+            assert!(w.data.iter().all(|&x| x == 0));
         }
     }
 }

@@ -246,7 +246,7 @@ unsafe fn radix4<const LAZY: bool, const LAST: bool>(
     unsafe {
         let (f0, f1, f2) = (c.t.splat(i), c.t.splat(2 * i), c.t.splat(2 * i + 1));
         for j in (0..step).step_by(8) {
-            fetch::<2>(ahead);
+            fetch::<1>(ahead);
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
             let (mut a, mut b, mut d, mut e) = (load(p0), load(p1), load(p2), load(p3));
@@ -286,7 +286,7 @@ unsafe fn radix8<const LAZY: bool, const LAST: bool>(
             c.t.splat(4 * i + 3),
         ];
         for j in (0..step).step_by(8) {
-            fetch::<3>(ahead);
+            fetch::<2>(ahead);
             let at = |s: usize| p.add(j + s * step);
             let (mut x0, mut x1, mut x2, mut x3) =
                 (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
