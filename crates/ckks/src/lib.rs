@@ -56,6 +56,7 @@
 //!   primes of digit d: with `D_d = P` the key's part is the larger one by a factor of four.
 
 pub mod ciphertext;
+pub mod circuits;
 pub mod complex;
 pub mod counter;
 pub mod decrypt;
