@@ -47,13 +47,7 @@
 //!
 //! Key switching is hybrid (Han, Ki 2019, ePrint 2019/688): digits of `alpha` consecutive primes, special modulus P.
 //!
-//! Noise, as the standard deviation of one coefficient (ternary secret, errors of variance 10.5; all four are
-//! tested). The error of a slot is `sqrt(N) / scale` times as much.
-//!
-//! - fresh, secret key: `sqrt(10.5)`; public key: `sqrt(10.5 (4N/3 + 1))`;
-//! - rescale, and any division by P: `sqrt((1 + 2N/3) / 12)`, from rounding both parts;
-//! - key switch: that rounding, and `sqrt(10.5 N / 12 sum_d (D_d / P)^2)` from the key, where D_d is the product of the
-//!   primes of digit d: with `D_d = P` the key's part is the larger one by a factor of four.
+//! Noise: [`noise`] states the formula of every operation and predicts the error of a circuit.
 
 pub mod ciphertext;
 pub mod circuits;
@@ -70,6 +64,7 @@ pub mod keygen;
 pub mod keys;
 mod keyswitch;
 pub mod live;
+pub mod noise;
 pub mod params;
 pub mod plaintext;
 mod scratch;
