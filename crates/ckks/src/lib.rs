@@ -7,6 +7,7 @@
 //! - [`Encryptor`] (public key), [`SecretEncryptor`] (seeded, half the bytes), [`Decryptor`].
 //! - [`Evaluator`]: operations on [`Ciphertext`]s, with exact levels and scales, counted.
 //! - [`size`]: bytes of every object as pure functions of the chain.
+//! - [`circuits`]: polynomials and linear transforms, planned before they run; [`guide`]: choosing parameters.
 //!
 //! Levels and scales. A ciphertext at level `l` lives modulo `q_0 ... q_l`. Operands must agree in level and scale
 //! (see `cipherloom_spec::chain`); nothing is adjusted silently. A product multiplies the scales, a
@@ -60,6 +61,7 @@ pub mod error;
 pub mod evaluator;
 mod fft;
 pub mod format;
+pub mod guide;
 pub mod keygen;
 pub mod keys;
 mod keyswitch;
@@ -83,3 +85,8 @@ pub use keys::{EvaluationKey, EvaluationKeys, KeyPurpose, PublicKey, SecretKey};
 pub use live::{LiveCounter, LiveGuard};
 pub use params::{CkksParameters, ParamsDigest};
 pub use plaintext::Plaintext;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
