@@ -286,3 +286,29 @@ fn wrong_use_is_refused_before_any_operation() {
         Err(CkksError::LevelRange { .. })
     ));
 }
+
+/// Any pattern of zeros, on a smaller ring: every shape of tree with its counts, levels and values.
+#[test]
+fn sparse_polynomials_of_every_shape() {
+    let f = CkksFixture::insecure(INSECURE_TOY_11(), &[]);
+    let top = f.params.top_level();
+    for seed in 0..60u64 {
+        let mask = test_values(64, 100 + seed);
+        let degree = 1 + (seed as usize * 7) % 50;
+        let keep = [0.0, 0.6, 0.9][seed as usize % 3];
+        let mut c = coefficients(degree, seed);
+        for (c, m) in c.iter_mut().zip(&mask).take(degree) {
+            if m.re.abs() < keep {
+                *c = Complex64::ZERO;
+            }
+        }
+        let basis = [PolynomialBasis::Monomial, PolynomialBasis::Chebyshev][seed as usize / 3 % 2];
+        let p = Polynomial::new(basis, &c, [-1.0, 1.0]).unwrap();
+        assert_eq!(p.degree(), degree);
+        let e = check(&f, &p, top, Argument::Raw);
+        assert!(
+            e < (degree as f64 + 1.0).powf(1.5) * (-29f64).exp2(),
+            "{c:?}: {e}"
+        );
+    }
+}

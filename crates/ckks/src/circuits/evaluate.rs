@@ -106,20 +106,19 @@ impl PolynomialPlan {
     ) -> Result<Ciphertext, CkksError> {
         let at = |j: usize| dropped(ev, done, j, p.level);
         let (high, low) = (at(p.high)?, at(p.low)?);
-        let mut product = ev.mul(&high, &low)?;
-        if self.basis == PolynomialBasis::Chebyshev {
-            // Doubled before the rescale, so that its rounding is not.
-            let same = product.clone();
-            ev.add_assign(&mut product, &same)?;
-            let minus = Complex64::from(-1.0);
-            if p.high == p.low {
-                product = ev.add_constant(&product, minus)?;
-            } else {
-                let third = at(p.high - p.low)?;
-                let scale = product.scale().over(third.scale());
-                ev.add_assign(&mut product, &ev.mul_constant(&third, minus, scale)?)?;
-            }
+        if self.basis == PolynomialBasis::Monomial {
+            return ev.mul_relin_rescale(&high, &low);
         }
+        // Doubled before the rescale, so that its rounding is not.
+        let doubled = ev.add(&high, &high)?;
+        let minus = Complex64::from(-1.0);
+        if p.high == p.low {
+            return ev.add_constant(&ev.mul_relin_rescale(&doubled, &low)?, minus);
+        }
+        let mut product = ev.mul(&doubled, &low)?;
+        let third = at(p.high - p.low)?;
+        let scale = product.scale().over(third.scale());
+        ev.add_assign(&mut product, &ev.mul_constant(&third, minus, scale)?)?;
         ev.relinearize_rescale(&product)
     }
 
