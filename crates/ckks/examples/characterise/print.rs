@@ -85,7 +85,7 @@ pub fn tables(r: &Report) {
     println!("  [pt-ct 384, ct-ct 2048, rotations 1536; error 3.2e-6, cosine 0.9999999993]");
     if let [scalar, packed, ..] = r.attention.as_slice() {
         println!(
-            "  packing: {:.0} times less time [38 times, a projection]",
+            "  packing: {:.0} times less time, and 8 such heads fit in the slots [38 times, a projection]",
             scalar.measured_ms / packed.measured_ms
         );
     }
