@@ -153,7 +153,7 @@
 //! let model = NoiseModel::new(&params);
 //! let x = model.encrypt_secret(&model.encode(top, params.scale(top), 1.0)?);
 //! let weight = model.encode_repeated(256, top, params.product_scale(top, x.scale())?, 0.01 / 8.0)?;
-//! let giant = model.key_switch(&model.mul_sum(&vec![(model.key_switch(&x), weight); 16])?);
+//! let giant = model.key_switch(&model.mul_sum(&vec![(model.key_switch(&x)?, weight); 16])?)?;
 //! let mut sum = giant;
 //! for _ in 1..16 {
 //!     sum = model.add(&sum, &giant)?;

@@ -293,11 +293,12 @@ impl NoiseModel {
     }
 
     /// A relinearisation, rotation or conjugation, hoisted or not.
-    #[must_use]
-    pub fn key_switch(&self, a: &NoiseEstimate) -> NoiseEstimate {
-        // The level was checked when the estimate was made.
-        let key = self.key_variance(a.level).unwrap_or(0.0);
-        self.plus(a, key + self.rounding_variance())
+    ///
+    /// # Errors
+    /// `LevelRange` for an estimate of other, longer parameters.
+    pub fn key_switch(&self, a: &NoiseEstimate) -> Result<NoiseEstimate, CkksError> {
+        let added = self.key_variance(a.level)? + self.rounding_variance();
+        Ok(self.plus(a, added))
     }
 
     /// A rescale of a ciphertext of two parts.

@@ -116,7 +116,7 @@ fn check(literal: CkksLiteral) {
             "relinearised",
             &ev.relinearize(&y).unwrap(),
             &product,
-            &model.key_switch(&e),
+            &model.key_switch(&e).unwrap(),
         );
         check.that(
             "relinearised, rescaled",
@@ -134,7 +134,7 @@ fn check(literal: CkksLiteral) {
         // Key switches.
         let mut rotated = a.clone();
         rotated.rotate_left(1);
-        let e = model.key_switch(&ea);
+        let e = model.key_switch(&ea).unwrap();
         check.that("rotation", &ev.rotate(&ca, 1).unwrap(), &rotated, &e);
         let hoisted = ev.rotate_many(&ca, &[1, 2]).unwrap();
         check.that("hoisted rotation", &hoisted[0], &rotated, &e);
@@ -149,7 +149,7 @@ fn check(literal: CkksLiteral) {
         let t = LinearTransform::new(p, &m, level).unwrap();
         assert_eq!(t.plan().counts().rotations, 6);
         let inner = model.mul_sum(&[(e, epb); 4]).unwrap();
-        let giant = model.key_switch(&inner);
+        let giant = model.key_switch(&inner).unwrap();
         let all = (0..3)
             .try_fold(giant, |sum, _| model.add(&sum, &giant))
             .unwrap();
@@ -183,7 +183,7 @@ fn check(literal: CkksLiteral) {
         e = model
             .relinearize_rescale(&model.mul(&e, &other).unwrap())
             .unwrap();
-        e = model.key_switch(&e);
+        e = model.key_switch(&e).unwrap();
         want.iter_mut().zip(&b).for_each(|(w, &v)| *w = *w * v);
         want.rotate_left(1);
     }
