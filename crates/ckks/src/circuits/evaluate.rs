@@ -142,15 +142,18 @@ impl PolynomialPlan {
             let giant = dropped(ev, powers, *g, node.level)?;
             add(ev.mul(&quotient, &giant)?)?;
         }
-        for &(j, c) in &node.linear {
-            let scale = node.scale.over(self.power_scale(j));
-            let power = dropped(ev, powers, j, node.level)?;
-            add(ev.mul_constant(&power, c, scale)?)?;
+        if !node.linear.is_empty() {
+            let terms = node
+                .linear
+                .iter()
+                .map(|&(j, c)| Ok((found(powers, j)?, c)))
+                .collect::<Result<Vec<_>, CkksError>>()?;
+            add(ev.linear_combination(&terms, node.constant, node.level, node.scale)?)?;
         }
         let Some(mut sum) = sum else {
             return Err(CkksError::Empty { op: "polynomial" });
         };
-        if node.constant != Complex64::ZERO {
+        if node.linear.is_empty() && node.constant != Complex64::ZERO {
             sum = ev.add_constant(&sum, node.constant)?;
         }
         if node.products.is_empty() {
@@ -167,9 +170,14 @@ fn dropped<'a>(
     j: usize,
     level: usize,
 ) -> Result<Cow<'a, Ciphertext>, CkksError> {
-    match done.get(&j) {
-        Some(ct) if ct.level() == level => Ok(Cow::Borrowed(ct)),
-        Some(ct) => Ok(Cow::Owned(ev.drop_level(ct, level)?)),
-        None => Err(CkksError::Empty { op: "polynomial" }),
-    }
+    let ct = found(done, j)?;
+    Ok(if ct.level() == level {
+        Cow::Borrowed(ct)
+    } else {
+        Cow::Owned(ev.drop_level(ct, level)?)
+    })
+}
+
+fn found(done: &BTreeMap<usize, Ciphertext>, j: usize) -> Result<&Ciphertext, CkksError> {
+    done.get(&j).ok_or(CkksError::Empty { op: "polynomial" })
 }

@@ -170,19 +170,6 @@ impl PolynomialPlan {
         std::iter::once(1).chain(self.powers.keys().copied())
     }
 
-    /// Scale of B_j.
-    pub(super) fn power_scale(&self, j: usize) -> Scale {
-        match self.powers.get(&j) {
-            Some(p) => p.scale,
-            None => self.params.scale(self.first_level()),
-        }
-    }
-
-    /// Level of B_1.
-    pub(super) fn first_level(&self) -> usize {
-        self.level - usize::from(matches!(self.map.factor, Factor::Level(..)))
-    }
-
     /// Number-theoretic transforms of one ciphertext; a pointwise product of a limb counts as an eighth.
     fn work(&self) -> f64 {
         let powers: f64 = self
