@@ -219,6 +219,59 @@ pub enum CkksError {
         /// Largest allowed value.
         max: u64,
     },
+    /// A polynomial of this degree cannot be used here.
+    #[error("a polynomial of degree {degree} is outside {min}..={max}; add a constant with add_constant, split a higher degree")]
+    PolynomialDegree {
+        /// Degree.
+        degree: usize,
+        /// Smallest allowed degree.
+        min: usize,
+        /// Largest allowed degree.
+        max: usize,
+    },
+    /// An interval without an inside.
+    #[error("the interval [{a}, {b}] is empty or not finite; give finite ends with a < b")]
+    Interval {
+        /// Left end.
+        a: f64,
+        /// Right end.
+        b: f64,
+    },
+    /// A circuit needs more levels than there are.
+    #[error(
+        "{op}: needs {depth} levels, the ciphertext is at level {level} and the base level is {base}; use a longer \
+         chain or a circuit of less depth"
+    )]
+    CircuitDepth {
+        /// Circuit.
+        op: &'static str,
+        /// Levels needed.
+        depth: usize,
+        /// Level of the argument.
+        level: usize,
+        /// Base level of the chain.
+        base: usize,
+    },
+    /// A dimension of a matrix does not fit.
+    #[error("{what} is {got}, must be {rule} up to {max}; pad or split the matrix")]
+    Matrix {
+        /// What was measured.
+        what: &'static str,
+        /// Value found.
+        got: usize,
+        /// What it must be.
+        rule: &'static str,
+        /// Largest allowed value.
+        max: usize,
+    },
+    /// The store of plaintexts failed.
+    #[error("plaintext store: {action} failed: {detail}; check the file and its disk")]
+    Store {
+        /// What was tried.
+        action: &'static str,
+        /// The system's message.
+        detail: String,
+    },
     /// The scale in an encoding is not a normalised number.
     #[error("the scale in the encoding is not normalised; reject the message")]
     ScaleEncoding,

@@ -7,6 +7,7 @@
 //! - [`Encryptor`] (public key), [`SecretEncryptor`] (seeded, half the bytes), [`Decryptor`].
 //! - [`Evaluator`]: operations on [`Ciphertext`]s, with exact levels and scales, counted.
 //! - [`size`]: bytes of every object as pure functions of the chain.
+//! - [`circuits`]: polynomials and linear transforms, planned before they run; [`guide`]: choosing parameters.
 //!
 //! Levels and scales. A ciphertext at level `l` lives modulo `q_0 ... q_l`. Operands must agree in level and scale
 //! (see `cipherloom_spec::chain`); nothing is adjusted silently. A product multiplies the scales, a
@@ -47,15 +48,10 @@
 //!
 //! Key switching is hybrid (Han, Ki 2019, ePrint 2019/688): digits of `alpha` consecutive primes, special modulus P.
 //!
-//! Noise, as the standard deviation of one coefficient (ternary secret, errors of variance 10.5; all four are
-//! tested). The error of a slot is `sqrt(N) / scale` times as much.
-//!
-//! - fresh, secret key: `sqrt(10.5)`; public key: `sqrt(10.5 (4N/3 + 1))`;
-//! - rescale, and any division by P: `sqrt((1 + 2N/3) / 12)`, from rounding both parts;
-//! - key switch: that rounding, and `sqrt(10.5 N / 12 sum_d (D_d / P)^2)` from the key, where D_d is the product of the
-//!   primes of digit d: with `D_d = P` the key's part is the larger one by a factor of four.
+//! Noise: [`noise`] states the formula of every operation and predicts the error of a circuit.
 
 pub mod ciphertext;
+pub mod circuits;
 pub mod complex;
 pub mod counter;
 pub mod decrypt;
@@ -65,10 +61,12 @@ pub mod error;
 pub mod evaluator;
 mod fft;
 pub mod format;
+pub mod guide;
 pub mod keygen;
 pub mod keys;
 mod keyswitch;
 pub mod live;
+pub mod noise;
 pub mod params;
 pub mod plaintext;
 mod scratch;
@@ -87,3 +85,8 @@ pub use keys::{EvaluationKey, EvaluationKeys, KeyPurpose, PublicKey, SecretKey};
 pub use live::{LiveCounter, LiveGuard};
 pub use params::{CkksParameters, ParamsDigest};
 pub use plaintext::Plaintext;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -342,3 +342,39 @@ fn keys_up_to_a_level_serve_that_level_and_below() {
         );
     }
 }
+
+/// Against separate products and sums, which round the same constants: equal bit for bit.
+#[test]
+fn linear_combinations_equal_products_with_constants() {
+    let f = CkksFixture::insecure(INSECURE_TOY_10(), &[]);
+    let (ev, p) = (&f.evaluator, &f.params);
+    let cts: Vec<_> = (3..6)
+        .map(|level| f.encrypt(&test_values(p.slots(), level as u64), level))
+        .collect();
+    let c = test_values(3, 40);
+    let d = Complex64::new(0.25, -3.0);
+    let terms: Vec<_> = cts.iter().zip(&c).map(|(a, &c)| (a, c)).collect();
+    let scale = Scale::pow2(80);
+    let before = ev.counts();
+    let got = ev.linear_combination(&terms, d, 3, scale).unwrap();
+    assert_eq!(ev.counts().since(&before).pt_ct, 3);
+    let mut want = None;
+    for (a, c) in &terms {
+        let low = ev.drop_level(a, 3).unwrap();
+        let term = ev.mul_constant(&low, *c, scale.over(a.scale())).unwrap();
+        want = Some(match want {
+            None => term,
+            Some(w) => ev.add(&w, &term).unwrap(),
+        });
+    }
+    let want = ev.add_constant(&want.unwrap(), d).unwrap();
+    assert_eq!(got.parts(), want.parts());
+    assert!(got.scale().matches(want.scale()));
+    assert!(ev.linear_combination(&[], d, 3, scale).is_err());
+    assert!(ev.linear_combination(&terms, d, 4, scale).is_err());
+    assert!(ev.linear_combination(&terms, d, 9, scale).is_err());
+    let square = ev.mul(&cts[0], &cts[0]).unwrap();
+    assert!(ev
+        .linear_combination(&[(&square, c[0])], d, 3, scale)
+        .is_err());
+}

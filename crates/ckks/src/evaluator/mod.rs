@@ -4,6 +4,7 @@
 //! (for sums) scale, else a typed error names both; each operation is counted exactly once.
 
 mod arith;
+mod combine;
 mod galois;
 mod levels;
 mod product;
