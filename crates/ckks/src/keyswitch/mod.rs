@@ -121,7 +121,7 @@ impl KeySwitchTables {
 
     /// `limbs` in ranges that are raised together: their digits take about as much memory as the polynomial.
     fn ranges(&self, limbs: Range<usize>, level: usize) -> impl Iterator<Item = Range<usize>> {
-        let step = (level + 1).div_ceil(self.digit_count(level)).max(4);
+        let step = (level + 1).div_ceil(self.digit_count(level)).max(8);
         limbs
             .clone()
             .step_by(step)
