@@ -69,42 +69,49 @@ impl DerefMut for Scratch<'_> {
     }
 }
 
-/// Most polynomials that a pool keeps; the oldest goes first.
+/// Most buffers that a pool keeps; the oldest goes first.
 const MAX_POLYS: usize = 64;
 
-/// Polynomials of dropped ciphertexts, for the next results. Belongs to one evaluator and its ciphertexts.
+/// Polynomials of dropped ciphertexts, for the next results, at any level: a buffer serves a polynomial of two thirds of its size
+/// or more. Belongs to one evaluator and its ciphertexts.
 #[derive(Debug, Default)]
 pub(crate) struct PolyPool {
-    free: Mutex<Vec<Poly<Ntt>>>,
+    free: Mutex<Vec<Words>>,
 }
 
 impl PolyPool {
     /// A polynomial over `basis` of unspecified content: write every limb.
     pub(crate) fn take(&self, basis: &Basis) -> Poly<Ntt> {
+        let need = basis.len() * basis.n();
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        match free.iter().rposition(|p| p.basis().same_as(basis)) {
-            Some(i) => free.swap_remove(i),
-            None => {
-                drop(free);
-                Poly::zero(basis)
-            }
-        }
+        let best = free
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| w.capacity() >= need && 2 * w.capacity() <= 3 * need + 16)
+            .min_by_key(|(_, w)| w.capacity())
+            .map(|(i, _)| i);
+        let words = best.map(|i| free.swap_remove(i));
+        drop(free);
+        words
+            .and_then(|w| Poly::recycled(basis, w).ok())
+            .unwrap_or_else(|| Poly::zero(basis))
     }
 
     /// A polynomial whose limb i is what `f(i, limb)` writes, in parallel for long limbs.
     pub(crate) fn build(&self, basis: &Basis, f: impl Fn(usize, &mut [u64]) + Sync) -> Poly<Ntt> {
         let mut out = self.take(basis);
-        for_each_limb(
-            out.limbs_mut().enumerate().collect(),
-            basis.n(),
-            |(i, o)| f(i, o),
-        );
+        for_each_chunk(out.data_mut(), basis.n(), basis.n(), f);
         out
     }
 
     /// A copy.
     pub(crate) fn copy(&self, p: &Poly<Ntt>) -> Poly<Ntt> {
-        self.build(p.basis(), |i, out| out.copy_from_slice(p.limb(i)))
+        self.copy_to(p.basis(), p)
+    }
+
+    /// A copy of the first limbs, those of `basis`.
+    pub(crate) fn copy_to(&self, basis: &Basis, p: &Poly<Ntt>) -> Poly<Ntt> {
+        self.build(basis, |i, out| out.copy_from_slice(p.limb(i)))
     }
 
     pub(crate) fn give(&self, polys: Vec<Poly<Ntt>>) {
@@ -113,7 +120,7 @@ impl PolyPool {
             if free.len() >= MAX_POLYS {
                 free.remove(0);
             }
-            free.push(p);
+            free.push(p.into_words());
         }
     }
 }
@@ -121,12 +128,24 @@ impl PolyPool {
 /// Shortest limb for which the thread pool is used.
 pub(crate) const MIN_PARALLEL_DEGREE: usize = 1 << 13;
 
-/// Runs a task for each limb, in parallel for long limbs.
-pub(crate) fn for_each_limb<T: Send>(limbs: Vec<T>, n: usize, f: impl Fn(T) + Sync + Send) {
-    if n >= MIN_PARALLEL_DEGREE && limbs.len() > 1 {
-        limbs.into_par_iter().for_each(f);
+/// Calls `f(index, chunk)` for chunks of `len` words, in parallel if limbs have `n` words and that is long.
+pub(crate) fn for_each_chunk(
+    data: &mut [u64],
+    len: usize,
+    n: usize,
+    f: impl Fn(usize, &mut [u64]) + Sync,
+) {
+    if data.is_empty() {
+        return;
+    }
+    if n >= MIN_PARALLEL_DEGREE && data.len() > len {
+        data.par_chunks_exact_mut(len)
+            .enumerate()
+            .for_each(|(i, chunk)| f(i, chunk));
     } else {
-        limbs.into_iter().for_each(f);
+        data.chunks_exact_mut(len)
+            .enumerate()
+            .for_each(|(i, chunk)| f(i, chunk));
     }
 }
 
@@ -135,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_polynomial_is_used_again_over_the_same_primes_only() {
+    fn a_buffer_is_used_again_if_little_of_it_stays_unused() {
         let q = Basis::new(16, &[97, 193]).unwrap();
         let pool = PolyPool::default();
         let one = |i: usize, limb: &mut [u64]| limb.fill(i as u64 + 1);
@@ -143,13 +162,17 @@ mod tests {
         let copy = pool.copy(&p);
         assert_eq!(copy, p);
         pool.give(vec![p, copy]);
+        // Twice the size that is needed is too much.
         assert_eq!(pool.take(&q.prefix(1).unwrap()).limbs(), 1);
         assert_eq!(pool.free.lock().unwrap().len(), 2);
-        assert_eq!(
-            pool.take(&q).limb(1)[0],
-            2,
-            "content stays until it is overwritten"
-        );
+        let again = pool.take(&q);
+        assert_eq!(again.limb(1)[0], 2, "content stays until it is overwritten");
+        assert_eq!(pool.free.lock().unwrap().len(), 1);
+        let three = Basis::new(16, &[97, 193, 257]).unwrap();
+        pool.give(vec![Poly::zero(&three)]);
+        drop(pool.take(&q));
+        assert_eq!(pool.take(&q).limbs(), 2, "a third of it stays unused");
+        assert_eq!(pool.free.lock().unwrap().len(), 0);
         pool.give((0..100).map(|_| Poly::zero(&q)).collect());
         assert_eq!(pool.free.lock().unwrap().len(), MAX_POLYS);
     }

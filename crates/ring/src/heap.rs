@@ -49,11 +49,18 @@ pub fn prefer_huge_pages(words: &mut [u64]) {
     let start = words.as_mut_ptr() as usize;
     let end = start + std::mem::size_of_val(words);
     // Whole huge pages inside the buffer only: neighbours are not ours.
-    let (first, last) = (start.next_multiple_of(HUGE_PAGE), end / HUGE_PAGE * HUGE_PAGE);
+    let (first, last) = (
+        start.next_multiple_of(HUGE_PAGE),
+        end / HUGE_PAGE * HUGE_PAGE,
+    );
     if first < last {
         // SAFETY: the range is inside memory that we hold exclusively; the advice changes how it is mapped, not what it holds.
         unsafe {
-            libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE);
+            libc::madvise(
+                first as *mut libc::c_void,
+                last - first,
+                libc::MADV_HUGEPAGE,
+            );
         }
     }
 }

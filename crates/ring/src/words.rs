@@ -35,6 +35,22 @@ impl Words {
         }
     }
 
+    /// Words that fit without a new buffer.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.data.len() - self.offset
+    }
+
+    /// Changes the length within the capacity; false, and no effect, beyond it. Words that come back hold what they held.
+    #[must_use]
+    pub fn resize_within(&mut self, len: usize) -> bool {
+        let fits = len <= self.capacity();
+        if fits {
+            self.len = len;
+        }
+        fits
+    }
+
     /// Keeps the first `len` words; no effect if there are fewer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
@@ -110,6 +126,8 @@ mod tests {
             w.truncate(len / 2);
             w.truncate(len);
             assert_eq!(w.len(), len / 2);
+            assert!(w.resize_within(len) && w.len() == len);
+            assert!(!w.resize_within(w.capacity() + 1) && w.len() == len);
             w.zeroize();
             assert!(w.data.iter().all(|&x| x == 0));
         }

@@ -55,11 +55,12 @@ impl Evaluator {
                 max: a.level(),
             });
         }
+        let basis = self.params.basis(level)?;
         let parts = a
             .parts()
             .iter()
-            .map(|p| p.prefix(level + 1))
-            .collect::<Result<_, _>>()?;
+            .map(|p| self.polys.copy_to(&basis, p))
+            .collect();
         Ok(self.made(parts, a.scale()))
     }
 
@@ -101,18 +102,9 @@ impl Evaluator {
                 })
             }
         };
-        let mut low = a
-            .parts()
-            .iter()
-            .map(|p| p.prefix(level + 2))
-            .collect::<Result<Vec<_>, _>>()?;
-        for part in &mut low {
-            part.mul_scalar_assign(constant);
-        }
-        let parts = self
-            .params
-            .tables()
-            .rescale(&low, &self.pool, &self.polys)?;
+        let tables = self.params.tables();
+        let parts =
+            tables.rescale_times(a.parts(), level + 1, constant, &self.pool, &self.polys)?;
         self.counter.align();
         Ok(self.made(parts, want))
     }

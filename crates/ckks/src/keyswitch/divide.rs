@@ -7,10 +7,10 @@ use cipherloom_ring::{Ahead, Automorphism, Ntt, Poly};
 use rayon::prelude::*;
 
 use super::raise::{Decomposed, DigitTerms, DivisionTerms, Group};
-use super::{for_each_chunk, Addend, KeySwitchTables, Operand};
+use super::{Addend, KeySwitchTables, Operand};
 use crate::error::CkksError;
 use crate::keys::EvaluationKey;
-use crate::scratch::{PolyPool, ScratchPool, MIN_PARALLEL_DEGREE};
+use crate::scratch::{for_each_chunk, PolyPool, ScratchPool, MIN_PARALLEL_DEGREE};
 
 /// Digits that one call of the inner-product kernel takes.
 const TERMS: usize = 8;

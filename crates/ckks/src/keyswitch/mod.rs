@@ -20,10 +20,8 @@ use std::ops::Range;
 
 use cipherloom_ring::{Basis, Modulus, Shoup};
 use cipherloom_spec::CkksChain;
-use rayon::prelude::*;
 
 use crate::error::CkksError;
-use crate::scratch::MIN_PARALLEL_DEGREE;
 use convert::{Converter, Divisor};
 use tiles::Tiling;
 
@@ -126,21 +124,5 @@ impl KeySwitchTables {
             .clone()
             .step_by(step)
             .map(move |start| start..(start + step).min(limbs.end))
-    }
-}
-
-/// Calls `f(index, chunk)` for chunks of `len` words, in parallel for long limbs.
-fn for_each_chunk(data: &mut [u64], len: usize, n: usize, f: impl Fn(usize, &mut [u64]) + Sync) {
-    if data.is_empty() {
-        return;
-    }
-    if n >= MIN_PARALLEL_DEGREE && data.len() > len {
-        data.par_chunks_exact_mut(len)
-            .enumerate()
-            .for_each(|(i, chunk)| f(i, chunk));
-    } else {
-        data.chunks_exact_mut(len)
-            .enumerate()
-            .for_each(|(i, chunk)| f(i, chunk));
     }
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use cipherloom_ring::Ahead;
 
 use super::convert::blocks;
-use super::{for_each_chunk, KeySwitchTables, Operand};
-use crate::scratch::{Scratch, ScratchPool};
+use super::{KeySwitchTables, Operand};
+use crate::scratch::{for_each_chunk, Scratch, ScratchPool};
 
 /// The terms of all digits for base conversion, tile after tile.
 pub(super) struct DigitTerms<'a> {

@@ -17,31 +17,62 @@ impl KeySwitchTables {
     ) -> Result<Vec<Poly<Ntt>>, CkksError> {
         parts
             .iter()
-            .map(|p| self.rescale_one(p, pool, polys))
+            .map(|p| self.rescale_one(p, p.limbs() - 1, 1, pool, polys))
+            .collect()
+    }
+
+    /// `round(factor part / q_level)` for each part, modulo q_0 ... q_(level-1); limbs above `level` are dropped first. The same
+    /// bits as the three steps.
+    pub(crate) fn rescale_times(
+        &self,
+        parts: &[Poly<Ntt>],
+        level: usize,
+        factor: i128,
+        pool: &ScratchPool,
+        polys: &PolyPool,
+    ) -> Result<Vec<Poly<Ntt>>, CkksError> {
+        parts
+            .iter()
+            .map(|p| self.rescale_one(p, level, factor, pool, polys))
             .collect()
     }
 
     fn rescale_one(
         &self,
         part: &Poly<Ntt>,
+        level: usize,
+        factor: i128,
         pool: &ScratchPool,
         polys: &PolyPool,
     ) -> Result<Poly<Ntt>, CkksError> {
-        let (n, level) = (part.n(), part.limbs() - 1);
+        let n = part.n();
         let backend = self.q.backend();
         let divisor = &self.rescale[level];
         let mut last = pool.take(2 * n);
         let (r, above) = last.split_at_mut(n);
         r.copy_from_slice(part.limb(level));
-        backend.ntt_inverse(&self.q.tables()[level], r);
+        let table = &self.q.tables()[level];
+        backend.ntt_inverse(table, r);
+        if factor != 1 {
+            let m = table.modulus();
+            backend.scalar_mul_assign(m, r, m.shoup(m.reduce_i128(factor)));
+        }
         divisor.converter.quotient(backend, r, above);
         let basis = self.q.prefix(level)?;
         Ok(polys.build(&basis, |i, out| {
             let m = basis.modulus(i);
             divisor.converter.whole(backend, i, m, &last, out);
             backend.ntt_forward(&basis.tables()[i], out);
-            // (x - r) / q = (r - x)(-1/q), which overwrites r.
-            backend.sub_scalar_mul(m, out, part.limb(i), divisor.neg_inv[i]);
+            let neg_inv = divisor.neg_inv[i];
+            if factor == 1 {
+                // (x - r) / q = (r - x)(-1/q), which overwrites r.
+                backend.sub_scalar_mul(m, out, part.limb(i), neg_inv);
+            } else {
+                let inv = m.neg(neg_inv.value);
+                backend.scalar_mul_assign(m, out, neg_inv);
+                let w = m.shoup(m.mul(m.reduce_i128(factor), inv));
+                backend.scalar_mul_add(m, out, part.limb(i), w);
+            }
         }))
     }
 }

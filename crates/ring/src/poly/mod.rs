@@ -73,6 +73,25 @@ impl<R: Repr> Poly<R> {
         Self::from_parts(basis.clone(), Words::zeroed(basis.len() * basis.n()))
     }
 
+    /// A polynomial in a buffer that was used before: its residues are whatever the buffer holds, so write every limb. The buffer comes
+    /// back if it is too small.
+    ///
+    /// # Errors
+    /// The buffer.
+    pub fn recycled(basis: &Basis, mut words: Words) -> Result<Self, Words> {
+        if words.resize_within(basis.len() * basis.n()) {
+            Ok(Self::from_parts(basis.clone(), words))
+        } else {
+            Err(words)
+        }
+    }
+
+    /// Takes the residues out, limb-major.
+    #[must_use]
+    pub fn into_words(self) -> Words {
+        self.data
+    }
+
     pub(crate) fn from_parts(basis: Basis, data: Words) -> Self {
         debug_assert_eq!(data.len(), basis.len() * basis.n());
         Self {
