@@ -149,6 +149,26 @@ pub(crate) fn for_each_chunk(
     }
 }
 
+/// Calls `f(index, limb of a, limb of b)` for limbs of `n` words, in parallel if that is long.
+pub(crate) fn for_each_limb_pair(
+    a: &mut [u64],
+    b: &mut [u64],
+    n: usize,
+    f: impl Fn(usize, &mut [u64], &mut [u64]) + Sync,
+) {
+    if n >= MIN_PARALLEL_DEGREE && a.len() > n {
+        a.par_chunks_exact_mut(n)
+            .zip(b.par_chunks_exact_mut(n))
+            .enumerate()
+            .for_each(|(i, (a, b))| f(i, a, b));
+    } else {
+        a.chunks_exact_mut(n)
+            .zip(b.chunks_exact_mut(n))
+            .enumerate()
+            .for_each(|(i, (a, b))| f(i, a, b));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

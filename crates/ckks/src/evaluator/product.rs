@@ -11,6 +11,10 @@ use crate::error::CkksError;
 use crate::keys::KeyPurpose;
 use crate::keyswitch::{Addend, Operand, Output, Source};
 use crate::plaintext::Plaintext;
+use crate::scratch::{for_each_chunk, for_each_limb_pair};
+
+/// Terms that one call of the kernel takes.
+const TERMS: usize = 8;
 
 impl Evaluator {
     /// `a b` slotwise, not rescaled: same level, scales multiplied. Counted as one pt-ct product.
@@ -19,11 +23,7 @@ impl Evaluator {
     /// `LevelMismatch`, `ParamsMismatch`.
     pub fn mul_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext, CkksError> {
         self.check_plain("mul_plain", a, b)?;
-        let parts = a
-            .parts()
-            .iter()
-            .map(|p| self.product(p, b.poly()))
-            .collect();
+        let parts = self.plain_products(&[(a, b)]);
         self.counter.pt_ct(1);
         Ok(self.made(parts, a.scale().times(b.scale())))
     }
@@ -53,15 +53,7 @@ impl Evaluator {
                 });
             }
         }
-        let parts = (0..count)
-            .map(|part| {
-                let pairs: Vec<_> = terms
-                    .iter()
-                    .map(|(a, b)| (&a.parts()[part], b.poly()))
-                    .collect();
-                self.dot(&pairs)
-            })
-            .collect();
+        let parts = self.plain_products(terms);
         self.counter.pt_ct(terms.len());
         Ok(self.made(parts, scale))
     }
@@ -105,11 +97,53 @@ impl Evaluator {
                 expected: acc.parts().len(),
             });
         }
-        for (out, part) in acc.parts_mut().iter_mut().zip(a.parts()) {
-            out.mul_add_assign(part, b.poly())?;
-        }
+        self.plain_products_into(acc.parts_mut(), &[(a, b)], true);
         self.counter.pt_ct(1);
         Ok(())
+    }
+
+    /// `sum of a_i b_i` for operands that were checked to agree.
+    fn plain_products(&self, terms: &[(&Ciphertext, &Plaintext)]) -> Vec<Poly<Ntt>> {
+        let first = terms[0].0.parts();
+        let mut parts: Vec<_> = first.iter().map(|p| self.polys.take(p.basis())).collect();
+        self.plain_products_into(&mut parts, terms, false);
+        parts
+    }
+
+    /// Writes or adds `sum of a_i b_i`. A limb of the plaintext serves the first two parts while it is cached.
+    fn plain_products_into(
+        &self,
+        parts: &mut [Poly<Ntt>],
+        terms: &[(&Ciphertext, &Plaintext)],
+        add: bool,
+    ) {
+        let [p0, p1, rest @ ..] = parts else { return };
+        let basis = p0.basis().clone();
+        let n = basis.n();
+        let (backend, moduli) = (basis.backend(), &basis);
+        let limb = |i: usize, out0: &mut [u64], out1: &mut [u64]| {
+            for (k, chunk) in terms.chunks(TERMS).enumerate() {
+                let mut limbs = [[&[][..]; 3]; TERMS];
+                for (l, (a, b)) in limbs.iter_mut().zip(chunk) {
+                    let [c0, c1, ..] = a.parts() else { return };
+                    *l = [b.poly().limb(i), c0.limb(i), c1.limb(i)];
+                }
+                let out = [&mut *out0, &mut *out1];
+                backend.key_products(moduli.modulus(i), out, &limbs[..chunk.len()], add || k > 0);
+            }
+        };
+        for_each_limb_pair(p0.data_mut(), p1.data_mut(), n, limb);
+        for (part, out) in rest.iter_mut().enumerate() {
+            for_each_chunk(out.data_mut(), n, n, |i, out| {
+                if !add {
+                    out.fill(0);
+                }
+                for (a, b) in terms {
+                    let (c, b) = (a.parts()[part + 2].limb(i), b.poly().limb(i));
+                    backend.mul_add(moduli.modulus(i), out, c, b);
+                }
+            });
+        }
     }
 
     /// `value a` with `value` in every slot, encoded at `scale` (each part rounded once); not rescaled.

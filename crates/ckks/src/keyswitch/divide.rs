@@ -4,13 +4,12 @@
 use std::ops::Range;
 
 use cipherloom_ring::{Ahead, Automorphism, Ntt, Poly};
-use rayon::prelude::*;
 
 use super::raise::{Decomposed, DigitTerms, DivisionTerms, Group};
 use super::{Addend, KeySwitchTables, Operand};
 use crate::error::CkksError;
 use crate::keys::EvaluationKey;
-use crate::scratch::{for_each_chunk, PolyPool, ScratchPool, MIN_PARALLEL_DEGREE};
+use crate::scratch::{for_each_chunk, for_each_limb_pair, PolyPool, ScratchPool};
 
 /// Digits that one call of the inner-product kernel takes.
 const TERMS: usize = 8;
@@ -164,7 +163,7 @@ impl KeySwitchTables {
             let limbs = self.special + range.start..self.special + range.end;
             let group = self.group(digits.terms(), Some(division), limbs, pool);
             let rows = digits.rows(&group);
-            let limb = |i: usize, out: [&mut [u64]; 2]| {
+            let limb = |i: usize, out0: &mut [u64], out1: &mut [u64]| {
                 let i = range.start + i;
                 self.finish_limb(
                     &rows,
@@ -173,22 +172,12 @@ impl KeySwitchTables {
                     (division, &group),
                     output,
                     pool,
-                    out,
+                    [out0, out1],
                 );
             };
             let words = range.start * n..range.end * n;
             let (o0, o1) = (&mut u0.data_mut()[words.clone()], &mut u1.data_mut()[words]);
-            if n >= MIN_PARALLEL_DEGREE && range.len() > 1 {
-                o0.par_chunks_exact_mut(n)
-                    .zip(o1.par_chunks_exact_mut(n))
-                    .enumerate()
-                    .for_each(|(i, (o0, o1))| limb(i, [o0, o1]));
-            } else {
-                o0.chunks_exact_mut(n)
-                    .zip(o1.chunks_exact_mut(n))
-                    .enumerate()
-                    .for_each(|(i, (o0, o1))| limb(i, [o0, o1]));
-            }
+            for_each_limb_pair(o0, o1, n, limb);
         }
         Ok([u0, u1])
     }
