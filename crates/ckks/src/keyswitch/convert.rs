@@ -7,6 +7,7 @@ use cipherloom_ring::{Backend, InverseFactor, Modulus, NttTable, Shoup};
 
 use super::tiles::Tiling;
 use crate::error::CkksError;
+use crate::scratch::for_each_chunk;
 
 /// Words that are converted at a time: those of all terms fit the first-level cache.
 const BLOCK: usize = 256;
@@ -59,49 +60,56 @@ impl Converter {
         })
     }
 
-    /// Words of the terms of one tile: one limb for each source prime, then the quotient.
-    pub(super) fn terms(&self, tiling: &Tiling) -> usize {
-        (self.from.len() + 1) * tiling.stride()
+    /// Source primes.
+    pub(super) fn len(&self) -> usize {
+        self.from.len()
     }
 
-    /// The terms of one tile: `load(i, out)` writes the tile of source limb i as `Backend::inverse_tail` left it. The last layer of
-    /// the inverse transform scales by (Q/q_i)^-1; the quotient says how often Q fits into the sum.
-    pub(super) fn prepare(
+    /// Completes the inverse transform of source limb `i`, of which `Backend::inverse_tail` did the rows, scaled by
+    /// (Q/q_i)^-1. `out` has the limb tile after tile.
+    pub(super) fn scale_limb(
         &self,
         backend: &dyn Backend,
         tiling: &Tiling,
-        terms: &mut [u64],
-        load: impl Fn(usize, &mut [u64]),
+        i: usize,
+        limb: &[u64],
+        out: &mut [u64],
     ) {
-        let (scaled, quotient) = terms.split_at_mut(self.from.len() * tiling.stride());
-        for (i, out) in scaled.chunks_exact_mut(tiling.stride()).enumerate() {
-            let out = &mut out[..tiling.tile];
-            load(i, out);
+        for (t, out) in out.chunks_exact_mut(tiling.tile).enumerate() {
+            tiling.gather_tile(limb, t, out);
             backend.inverse_head(&self.from[i], out, &self.factors[i]);
         }
-        backend.rounded_sum(
-            &mut quotient[..tiling.tile],
-            scaled,
-            tiling.stride(),
-            &self.reciprocals,
-        );
     }
 
-    /// Block `(start, length)` of a tile modulo target `j`, which is `m`; below four times the modulus.
+    /// How often Q fits into the sum of the scaled limbs, which lie `stride` words apart. All in tiles.
+    pub(super) fn quotients(
+        &self,
+        backend: &dyn Backend,
+        tiling: &Tiling,
+        scaled: &[u64],
+        stride: usize,
+        out: &mut [u64],
+    ) {
+        for_each_chunk(out, tiling.tile, tiling.rows * tiling.row, |t, out| {
+            let scaled = &scaled[t * tiling.tile..];
+            backend.rounded_sum(out, scaled, stride, &self.reciprocals);
+        });
+    }
+
+    /// Block `(start, length)` of a tile, whose terms are the scaled limbs and the quotient, modulo target `j`, which is `m`; below four times the modulus.
     pub(super) fn convert(
         &self,
         backend: &dyn Backend,
-        tiling: &Tiling,
         (j, m): (usize, &Modulus),
         (start, len): (usize, usize),
-        terms: &[u64],
+        (terms, stride): (&[u64], usize),
         out: &mut [u64],
     ) {
         backend.convert(
             m,
             &mut out[start..start + len],
             &terms[start..],
-            tiling.stride(),
+            stride,
             &self.weights[j],
         );
     }

@@ -83,18 +83,25 @@ impl KeySwitchTables {
         pool: &'a ScratchPool,
     ) -> DivisionTerms<'a> {
         let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
-        let dropped = self.special + usize::from(output.rescale);
+        let divisor = if output.rescale {
+            &self.down_rescale[level]
+        } else {
+            &self.down
+        };
+        let (converter, stride) = (&divisor.converter, t.stride());
         let last = self.special + level;
-        let mut products = pool.take(dropped * 2 * n);
-        let (special, rest) = products.split_at_mut(self.special * 2 * n);
-        let both = |range: Range<usize>, out: &mut [u64]| {
+        let mut words = pool.take((converter.len() + 1) * 2 * stride);
+        let (scaled, quotients) = words.split_at_mut(converter.len() * 2 * stride);
+        // Limbs `range` of the key basis, whose places among the divided primes start at `place`.
+        let both = |range: Range<usize>, place: usize, out: &mut [u64]| {
             let group = self.group(digits.terms(), None, range.clone(), pool);
             let rows = digits.rows(&group);
-            for_each_chunk(out, 2 * n, n, |i, out| {
+            for_each_chunk(out, 2 * stride, n, |i, out| {
                 let j = range.start + i;
                 let table = &self.pq.tables()[j];
+                let mut products = pool.take(2 * n);
                 let mut scratch = pool.take((key.digits().len() + 1) * t.row);
-                let (b, a) = out.split_at_mut(n);
+                let (b, a) = products.split_at_mut(n);
                 let each = b.chunks_exact_mut(t.row).zip(a.chunks_exact_mut(t.row));
                 for (s, (b, a)) in each.enumerate() {
                     let mut ahead = Ahead::new();
@@ -113,35 +120,24 @@ impl KeySwitchTables {
                         backend.inverse_tail(table, s, acc, &mut ahead);
                     }
                 }
+                for (limb, out) in [b, a].into_iter().zip(out.chunks_exact_mut(stride)) {
+                    converter.scale_limb(backend, &t, place + i, limb, &mut out[..n]);
+                }
             });
         };
+        let (special, rest) = scaled.split_at_mut(self.special * 2 * stride);
         for range in self.ranges(0..self.special, level) {
-            let words = range.start * 2 * n..range.end * 2 * n;
-            both(range, &mut special[words]);
+            let words = range.start * 2 * stride..range.end * 2 * stride;
+            both(range.clone(), range.start, &mut special[words]);
         }
         if output.rescale {
-            both(last..last + 1, rest);
+            both(last..last + 1, self.special, rest);
         }
-        let divisor = if output.rescale {
-            &self.down_rescale[level]
-        } else {
-            &self.down
-        };
-        let per_half = divisor.converter.terms(&t);
-        let mut words = pool.take(2 * per_half * t.count);
-        for_each_chunk(&mut words, 2 * per_half, n, |tile, terms| {
-            for (half, terms) in terms.chunks_exact_mut(per_half).enumerate() {
-                divisor.converter.prepare(backend, &t, terms, |i, out| {
-                    let start = (2 * i + half) * n;
-                    t.gather_tile(&products[start..start + n], tile, out);
-                });
-            }
-        });
-        DivisionTerms {
-            words,
-            per_tile: 2 * per_half,
-            divisor,
+        for (half, out) in quotients.chunks_exact_mut(stride).enumerate() {
+            let scaled = &scaled[half * stride..];
+            converter.quotients(backend, &t, scaled, 2 * stride, &mut out[..n]);
         }
+        DivisionTerms { words, divisor }
     }
 
     /// The quotients modulo the primes that stay.

@@ -8,17 +8,16 @@ use super::convert::blocks;
 use super::{KeySwitchTables, Operand};
 use crate::scratch::{for_each_chunk, Scratch, ScratchPool};
 
-/// The terms of all digits for base conversion, tile after tile.
+/// The terms of all digits for base conversion: for each digit its scaled limbs and the quotient behind them, each limb tile after
+/// tile.
 pub(super) struct DigitTerms<'a> {
     words: Scratch<'a>,
-    per_tile: usize,
     level: usize,
 }
 
-/// The terms of both halves for the division, tile after tile.
+/// The terms of the division: for each prime the scaled limbs of both halves, and the quotients behind them.
 pub(super) struct DivisionTerms<'a> {
     pub words: Scratch<'a>,
-    pub per_tile: usize,
     pub divisor: &'a super::convert::Divisor,
 }
 
@@ -62,9 +61,16 @@ impl KeySwitchTables {
     ) -> DigitTerms<'a> {
         let (n, level) = (self.q.n(), source.level());
         let (backend, t) = (self.q.backend(), self.tiling);
-        let mut coefficients = pool.take((level + 1) * n);
-        for_each_chunk(&mut coefficients, n, n, |i, limb| {
+        let (stride, of_digit) = (t.stride(), self.alpha + 1);
+        let mut words = pool.take((level + 1 + self.digit_count(level)) * stride);
+        for_each_chunk(&mut words, stride, n, |chunk, out| {
+            let (digit, place) = (chunk / of_digit, chunk % of_digit);
+            let i = digit * self.alpha + place;
+            if place == self.alpha || i > level {
+                return;
+            }
             let table = &self.q.tables()[i];
+            let mut limb = pool.take(n);
             for (s, out) in limb.chunks_exact_mut(t.row).enumerate() {
                 let row = s * t.row..(s + 1) * t.row;
                 source.write_row(backend, table.modulus(), i, row, out);
@@ -74,28 +80,18 @@ impl KeySwitchTables {
                 }
                 backend.inverse_tail(table, s, out, &mut ahead);
             }
+            let end = ((digit + 1) * self.alpha - 1).min(level);
+            self.raise[end].scale_limb(backend, &t, place, &limb, &mut out[..n]);
         });
-        let per_tile = self
-            .digits(level)
-            .map(|(_, end)| self.raise[end].terms(&t))
-            .sum();
-        let mut words = pool.take(per_tile * t.count);
-        for_each_chunk(&mut words, per_tile, n, |tile, mut terms| {
-            for (start, end) in self.digits(level) {
-                let converter = &self.raise[end];
-                let (own, rest) = terms.split_at_mut(converter.terms(&t));
-                terms = rest;
-                converter.prepare(backend, &t, own, |i, out| {
-                    let limb = &coefficients[(start + i) * n..(start + i + 1) * n];
-                    t.gather_tile(limb, tile, out);
-                });
-            }
-        });
-        DigitTerms {
-            words,
-            per_tile,
-            level,
+        let mut rest = &mut words[..];
+        for (_, end) in self.digits(level) {
+            let converter = &self.raise[end];
+            let (own, others) = rest.split_at_mut((converter.len() + 1) * stride);
+            rest = others;
+            let (scaled, quotients) = own.split_at_mut(converter.len() * stride);
+            converter.quotients(backend, &t, scaled, stride, &mut quotients[..n]);
         }
+        DigitTerms { words, level }
     }
 
     /// Raises the digits to the limbs `limbs` of the key basis, and converts the remainders of a division to them.
@@ -114,12 +110,10 @@ impl KeySwitchTables {
         let first = limbs.start;
         for_each_chunk(&mut words, per_tile, self.q.n(), |tile, out| {
             if let Some(d) = digits {
-                let terms = &d.words[tile * d.per_tile..(tile + 1) * d.per_tile];
-                self.raise_tile(terms, d.level, limbs.clone(), width, out);
+                self.raise_tile(d, tile, limbs.clone(), width, out);
             }
             if let Some(d) = division {
-                let terms = &d.words[tile * d.per_tile..(tile + 1) * d.per_tile];
-                self.remainder_tile(terms, d, limbs.clone(), (width, digit_count), out);
+                self.remainder_tile(d, tile, limbs.clone(), (width, digit_count), out);
             }
         });
         Group {
@@ -132,17 +126,20 @@ impl KeySwitchTables {
 
     fn raise_tile(
         &self,
-        mut terms: &[u64],
-        level: usize,
+        terms: &DigitTerms<'_>,
+        tile: usize,
         limbs: Range<usize>,
         width: usize,
         out: &mut [u64],
     ) {
         let (backend, t) = (self.q.backend(), self.tiling);
-        for (d, (start, end)) in self.digits(level).enumerate() {
+        let stride = t.stride();
+        let mut rest = &terms.words[..];
+        for (d, (start, end)) in self.digits(terms.level).enumerate() {
             let converter = &self.raise[end];
-            let (own, rest) = terms.split_at(converter.terms(&t));
-            terms = rest;
+            let (own, others) = rest.split_at((converter.len() + 1) * stride);
+            rest = others;
+            let own = (&own[tile * t.tile..], stride);
             // The limbs that are not the digit's own, with their index among the converter's targets.
             let targets = || {
                 limbs.clone().filter_map(move |j| {
@@ -161,7 +158,7 @@ impl KeySwitchTables {
             for block in blocks(&t) {
                 for (j, target) in targets() {
                     let m = self.pq.modulus(j);
-                    converter.convert(backend, &t, (target, m), block, own, &mut out[slot(j)]);
+                    converter.convert(backend, (target, m), block, own, &mut out[slot(j)]);
                 }
             }
             for (j, _) in targets() {
@@ -172,15 +169,17 @@ impl KeySwitchTables {
 
     fn remainder_tile(
         &self,
-        terms: &[u64],
         division: &DivisionTerms<'_>,
+        tile: usize,
         limbs: Range<usize>,
         (width, after): (usize, usize),
         out: &mut [u64],
     ) {
         let (backend, t) = (self.q.backend(), self.tiling);
-        let converter = &division.divisor.converter;
-        for (half, own) in terms.chunks_exact(converter.terms(&t)).enumerate() {
+        let (converter, stride) = (&division.divisor.converter, t.stride());
+        for half in 0..2 {
+            let own = &division.words[half * stride + tile * t.tile..];
+            let own = (own, 2 * stride);
             let slot = |j: usize| {
                 let at = ((j - limbs.start) * width + after + half) * t.tile;
                 at..at + t.tile
@@ -188,7 +187,7 @@ impl KeySwitchTables {
             for block in blocks(&t) {
                 for j in limbs.clone() {
                     let target = (j - self.special, self.pq.modulus(j));
-                    converter.convert(backend, &t, target, block, own, &mut out[slot(j)]);
+                    converter.convert(backend, target, block, own, &mut out[slot(j)]);
                 }
             }
             for j in limbs.clone() {

@@ -9,7 +9,7 @@ use cipherloom_ring::{Ahead, NttTable};
 
 /// Most columns of a tile. Eight rows of 256 words are 16 KiB.
 const COLUMNS: usize = 256;
-/// Words between the limbs of a tile, beyond its size: keeps them out of the same cache sets.
+/// Words between limbs that are read together, beyond their size: keeps them out of the same cache sets.
 const PAD: usize = 8;
 
 /// How polynomials of one degree are cut.
@@ -39,9 +39,9 @@ impl Tiling {
         }
     }
 
-    /// Words from one limb of a tile to the next where conversions read them.
+    /// Words from one limb to the next where conversions read them.
     pub(super) fn stride(&self) -> usize {
-        self.tile + PAD
+        self.rows * self.row + PAD
     }
 
     /// Limb and row after row `s` of limb `i`, while there are limbs below `limbs`.
