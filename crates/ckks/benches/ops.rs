@@ -1,7 +1,7 @@
 //! Milliseconds of the main operations: `cargo bench -p cipherloom-ckks`.
 //!
 //! One argument `QUICK` runs fewer repetitions. `RAYON_NUM_THREADS=1 taskset -c 0` measures one core;
-//! `CIPHERLOOM_SIMD=scalar` the portable kernels.
+//! `CIPHERLOOM_SIMD=scalar` the portable kernels, `avx2` those without AVX-512.
 
 // A benchmark ends at the first error.
 #![allow(clippy::expect_used)]

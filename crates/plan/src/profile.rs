@@ -34,7 +34,7 @@ pub const PROTOCOLS: [&str; 11] = [
 pub struct Machine {
     /// Processors that the program may use. All costs are those of one.
     pub cores: usize,
-    /// Vector instructions of the ring arithmetic: `scalar`, `avx512ifma`.
+    /// Vector instructions of the ring arithmetic: `scalar`, `avx2`, `avx512ifma`.
     pub simd: String,
     /// Processor architecture.
     pub architecture: String,

@@ -67,6 +67,85 @@ fn transforms(backend: &Arc<dyn Backend>) {
     }
 }
 
+/// One limb that stays in the second-level cache.
+fn pointwise(backend: &Arc<dyn Backend>) {
+    let n = 1usize << 12;
+    let m = Modulus::new(primes(n, 50, 0, 1)[0]).unwrap();
+    let limb = |i: u8| {
+        let mut a = vec![0; n];
+        UniformXof::new(PublicSeed([i; 32])).fill(&m, &mut a);
+        a
+    };
+    let limbs: Vec<Vec<u64>> = (0..6).map(limb).collect();
+    let terms: Vec<&[u64]> = limbs.iter().map(|l| &l[..]).collect();
+    let pairs: Vec<(&[u64], &[u64])> = terms.windows(2).map(|w| (w[0], w[1])).collect();
+    let weights: Vec<u64> = limbs.iter().map(|l| l[0]).collect();
+    let factors = [1.0 / m.value() as f64; 6];
+    let w = m.shoup(weights[0]);
+    let auto = Automorphism::rotation(n, 3).unwrap();
+    let flat = limbs.concat();
+    let triples: Vec<[&[u64]; 3]> = terms[..5].windows(3).map(|w| [w[0], w[1], w[2]]).collect();
+    let [mut a, mut a2] = [limb(9), limb(10)];
+    let b = &terms[0];
+    let rows = [
+        ("add", time(|| backend.add_assign(&m, black_box(&mut a), b))),
+        ("sub", time(|| backend.sub_assign(&m, black_box(&mut a), b))),
+        ("neg", time(|| backend.neg_assign(&m, black_box(&mut a)))),
+        ("mul", time(|| backend.mul_assign(&m, black_box(&mut a), b))),
+        (
+            "dot_add of 3",
+            time(|| backend.dot_add(&m, black_box(&mut a), &pairs[..3])),
+        ),
+        (
+            "scalar_mul",
+            time(|| backend.scalar_mul_assign(&m, black_box(&mut a), w)),
+        ),
+        (
+            "scalar_mul_add",
+            time(|| backend.scalar_mul_add(&m, black_box(&mut a), b, w)),
+        ),
+        (
+            "sub_scalar_mul",
+            time(|| backend.sub_scalar_mul(&m, black_box(&mut a), b, w)),
+        ),
+        (
+            "weighted_sum of 2",
+            time(|| backend.weighted_sum(&m, black_box(&mut a), &terms[..2], &weights)),
+        ),
+        (
+            "weighted_sum of 6",
+            time(|| backend.weighted_sum(&m, black_box(&mut a), &terms, &weights)),
+        ),
+        (
+            "rounded_sum of 6",
+            time(|| backend.rounded_sum(black_box(&mut a), &flat, n, &factors)),
+        ),
+        (
+            "convert of 6",
+            time(|| backend.convert(&m, black_box(&mut a), &flat, n, &weights)),
+        ),
+        (
+            "key_products of 3",
+            time(|| {
+                let [x, y] = [&mut a, &mut a2];
+                backend.key_products(&m, black_box([x, y]), &triples, false);
+            }),
+        ),
+        (
+            "reduce",
+            time(|| backend.reduce_assign(&m, black_box(&mut a))),
+        ),
+        (
+            "permute",
+            time(|| backend.permute(black_box(&mut a), b, auto.perm())),
+        ),
+    ];
+    println!("{}: 2^12 words, us", backend.name());
+    for (name, us) in rows {
+        println!("  {name:28} {us:8.3}");
+    }
+}
+
 fn key_switch(backend: &Arc<dyn Backend>, n: usize, limbs: usize, special: usize, alpha: usize) {
     let mut q = primes(n, 50, 0, 2);
     q.extend(primes(n, 40, 0, limbs - 2));
@@ -187,7 +266,7 @@ fn main() {
     pool.install(all);
 }
 
-/// Without arguments everything; else any of `ntt`, `samplers`, `a`, `b`, `c`.
+/// Without arguments everything; else any of `ntt`, `pointwise`, `samplers`, `a`, `b`, `c`.
 fn all() {
     let wanted: Vec<String> = std::env::args()
         .skip(1)
@@ -195,9 +274,13 @@ fn all() {
         .collect();
     let want = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(ScalarBackend)];
+    backends.extend(SimdChoice::Avx2.backend());
     backends.extend(SimdChoice::Avx512Ifma.backend());
     if want("ntt") {
         backends.iter().for_each(transforms);
+    }
+    if want("pointwise") {
+        backends.iter().for_each(pointwise);
     }
     if want("samplers") {
         samplers();

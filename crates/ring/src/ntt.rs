@@ -93,7 +93,6 @@ impl NttTable {
         let psi = primitive_root(&modulus, n)?;
         let psi_inv = modulus.inv(psi)?;
         let log_n = n.trailing_zeros();
-        let shift = 64 - backend.quotient_bits();
         let powers = |root: u64| {
             let mut values = Words::zeroed(n);
             let root = modulus.shoup(root);
@@ -102,17 +101,14 @@ impl NttTable {
                 values[bit_reverse(i, log_n)] = power;
                 power = modulus.mul_shoup(power, root);
             }
-            let mut quotients = Words::zeroed(n);
-            for (quotient, &w) in quotients.iter_mut().zip(values.iter()) {
-                *quotient = modulus.shoup(w).quotient >> shift;
-            }
-            (values, quotients)
+            values
         };
-        let (fwd, fwd_quotient) = powers(psi);
-        let (inv, inv_quotient) = powers(psi_inv);
+        let inv = powers(psi_inv);
         let n_inv_value = modulus.inv(n as u64)?;
         let n_inv = modulus.shoup(n_inv_value);
         let n_inv_w = modulus.shoup(modulus.mul(n_inv_value, inv[1]));
+        let (fwd, fwd_quotient) = backend.twiddles(&modulus, powers(psi));
+        let (inv, inv_quotient) = backend.twiddles(&modulus, inv);
         Ok(Self {
             modulus,
             n,
@@ -154,14 +150,14 @@ impl NttTable {
         self.backend.quotient_bits()
     }
 
-    /// Forward twiddles psi^brv(i) and their Shoup quotients, N each. Group `g` of the layer with
-    /// `m` groups uses index `m + g`.
+    /// Forward twiddles psi^brv(i) and their Shoup quotients, N each, as [`Backend::twiddles`] of the
+    /// backend laid them out. Group `g` of the layer with `m` groups uses index `m + g`.
     #[inline]
     pub fn forward_twiddles(&self) -> (&[u64], &[u64]) {
         (&self.fwd, &self.fwd_quotient)
     }
 
-    /// Inverse twiddles psi^-brv(i) and their Shoup quotients, N each.
+    /// Inverse twiddles psi^-brv(i) and their Shoup quotients, N each, laid out likewise.
     #[inline]
     pub fn inverse_twiddles(&self) -> (&[u64], &[u64]) {
         (&self.inv, &self.inv_quotient)

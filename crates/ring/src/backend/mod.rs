@@ -6,6 +6,8 @@
 
 mod ahead;
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod ifma;
 mod scalar;
 
@@ -16,8 +18,11 @@ use crate::automorphism::Automorphism;
 use crate::error::RingError;
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
+use crate::words::Words;
 
 pub use ahead::Ahead;
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2Backend;
 #[cfg(target_arch = "x86_64")]
 pub use ifma::IfmaBackend;
 pub use scalar::ScalarBackend;
@@ -31,8 +36,22 @@ pub trait Backend: Debug + Send + Sync {
     /// Name as accepted by `CIPHERLOOM_SIMD`.
     fn name(&self) -> &'static str;
 
-    /// Bits of the Shoup quotients that this backend wants in an [`NttTable`]: 64 or 52.
+    /// Bits of the Shoup quotients that this backend wants in an [`NttTable`]: 64 or 52, or 53 for
+    /// quotients in double precision.
     fn quotient_bits(&self) -> u32;
+
+    /// The two tables of an [`NttTable`] from the powers of its root, one factor for each group of each
+    /// layer (`powers.len()` is N, a power of two from 16): the factors, then what multiplying by them
+    /// needs. Only this backend reads them. Unless overridden: the same factors, and Shoup quotients of
+    /// [`Backend::quotient_bits`].
+    fn twiddles(&self, m: &Modulus, powers: Words) -> (Words, Words) {
+        let shift = 64 - self.quotient_bits();
+        let mut quotients = Words::zeroed(powers.len());
+        for (quotient, &w) in quotients.iter_mut().zip(powers.iter()) {
+            *quotient = m.shoup(w).quotient >> shift;
+        }
+        (powers, quotients)
+    }
 
     /// Forward negacyclic NTT in place, natural order in, bit-reversed order out. Takes residues below 4q.
     fn ntt_forward(&self, table: &NttTable, a: &mut [u64]);
@@ -109,8 +128,8 @@ pub trait Backend: Debug + Send + Sync {
     /// 2^50 and the sum is below 2^31; they lie as for [`Backend::convert`].
     fn rounded_sum(&self, out: &mut [u64], terms: &[u64], stride: usize, factors: &[f64]);
 
-    /// `out[i] = a[perm[i]]` where `perm` maps aligned blocks of 8 to aligned blocks of 8
-    /// (every permutation of [`crate::Automorphism`] does).
+    /// `out[i] = a[perm[i]]` where `perm` maps aligned blocks of 8 to aligned blocks of 8, and the
+    /// aligned halves of these to halves (every permutation of [`crate::Automorphism`] does).
     fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]);
 
     /// The part of [`Backend::permute`] that reads `row`, which is `a` from word `offset` on (multiples of 8), with the tables of an
@@ -127,12 +146,14 @@ pub enum SimdChoice {
     Auto,
     /// The portable reference.
     Scalar,
+    /// AVX2 with fused multiply-add, in double precision.
+    Avx2,
     /// AVX-512 with 52-bit multiply-add.
     Avx512Ifma,
 }
 
 impl SimdChoice {
-    /// Reads `CIPHERLOOM_SIMD`: `scalar`, `avx512ifma`, or `auto` (also when unset or empty).
+    /// Reads `CIPHERLOOM_SIMD`: `scalar`, `avx2`, `avx512ifma`, or `auto` (also when unset or empty).
     ///
     /// # Errors
     /// [`RingError::Backend`] for any other value.
@@ -150,7 +171,12 @@ impl SimdChoice {
     pub fn backend(self) -> Result<Arc<dyn Backend>, RingError> {
         match self {
             Self::Scalar => Ok(Arc::new(ScalarBackend)),
-            Self::Auto => Ok(ifma().unwrap_or_else(|| Arc::new(ScalarBackend))),
+            Self::Auto => Ok(ifma()
+                .or_else(avx2)
+                .unwrap_or_else(|| Arc::new(ScalarBackend))),
+            Self::Avx2 => avx2().ok_or(RingError::Backend {
+                name: "avx2".into(),
+            }),
             Self::Avx512Ifma => ifma().ok_or(RingError::Backend {
                 name: "avx512ifma".into(),
             }),
@@ -165,10 +191,21 @@ impl std::str::FromStr for SimdChoice {
         match s {
             "" | "auto" => Ok(Self::Auto),
             "scalar" => Ok(Self::Scalar),
+            "avx2" => Ok(Self::Avx2),
             "avx512ifma" => Ok(Self::Avx512Ifma),
             _ => Err(RingError::Backend { name: s.into() }),
         }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn avx2() -> Option<Arc<dyn Backend>> {
+    Avx2Backend::detect().map(|b| Arc::new(b) as Arc<dyn Backend>)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn avx2() -> Option<Arc<dyn Backend>> {
+    None
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -164,8 +164,11 @@ impl Backend for ScalarBackend {
     }
 
     fn dot_add(&self, m: &Modulus, acc: &mut [u64], terms: &[(&[u64], &[u64])]) {
+        let n = terms
+            .iter()
+            .fold(acc.len(), |n, (a, b)| n.min(a.len()).min(b.len()));
         // Products are below 2^100, so 2^27 of them fit 128 bits.
-        for (j, o) in acc.iter_mut().enumerate() {
+        for (j, o) in acc[..n].iter_mut().enumerate() {
             let mut sum = u128::from(*o);
             for (a, b) in terms {
                 sum += u128::from(a[j]) * u128::from(b[j]);
@@ -193,7 +196,8 @@ impl Backend for ScalarBackend {
     }
 
     fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]) {
-        for (j, o) in out.iter_mut().enumerate() {
+        let n = terms.iter().fold(out.len(), |n, t| n.min(t.len()));
+        for (j, o) in out[..n].iter_mut().enumerate() {
             let mut sum = 0u128;
             for (t, &w) in terms.iter().zip(weights) {
                 sum += u128::from(t[j]) * u128::from(w);
@@ -205,7 +209,7 @@ impl Backend for ScalarBackend {
     fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]) {
         for (j, o) in out.iter_mut().enumerate() {
             let mut sum = 0u128;
-            for (t, &w) in terms[j..].iter().step_by(stride).zip(weights) {
+            for (t, &w) in terms.iter().skip(j).step_by(stride.max(1)).zip(weights) {
                 sum += u128::from(*t) * u128::from(w);
             }
             *o = m.reduce_u128(sum);
@@ -214,7 +218,8 @@ impl Backend for ScalarBackend {
 
     fn key_products(&self, m: &Modulus, out: [&mut [u64]; 2], terms: &[[&[u64]; 3]], add: bool) {
         let [b, a] = out;
-        for (j, (b, a)) in b.iter_mut().zip(a).enumerate() {
+        let n = terms.iter().flatten().fold(b.len(), |n, t| n.min(t.len()));
+        for (j, (b, a)) in b[..n].iter_mut().zip(a).enumerate() {
             let mut sums = if add {
                 [u128::from(*b), u128::from(*a)]
             } else {
@@ -238,7 +243,7 @@ impl Backend for ScalarBackend {
     fn rounded_sum(&self, out: &mut [u64], terms: &[u64], stride: usize, factors: &[f64]) {
         for (j, o) in out.iter_mut().enumerate() {
             let mut sum = 0.5;
-            for (&t, &f) in terms[j..].iter().step_by(stride).zip(factors) {
+            for (&t, &f) in terms.iter().skip(j).step_by(stride.max(1)).zip(factors) {
                 sum += t as f64 * f;
             }
             *o = sum as u64;

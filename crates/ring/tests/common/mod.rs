@@ -4,7 +4,8 @@
 use cipherloom_ring::backend::ScalarBackend;
 use cipherloom_ring::{Backend, Basis, Coeff, Modulus, Poly, SimdChoice};
 use num_bigint::{BigInt, BigUint};
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Once};
 
 /// The `count` largest primes below `2^bits` that are 1 mod 2n, skipping `skip` of them.
 pub fn primes(n: usize, bits: u32, skip: usize, count: usize) -> Vec<u64> {
@@ -17,10 +18,42 @@ pub fn primes(n: usize, bits: u32, skip: usize, count: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Scalar always, and whatever else this machine offers.
+/// Every backend that this processor has, scalar first. One that it lacks is named on the standard
+/// error output, past the capture of the test harness.
 pub fn backends() -> Vec<Arc<dyn Backend>> {
+    static REPORT: Once = Once::new();
+    let choices = [SimdChoice::Avx2, SimdChoice::Avx512Ifma];
+    REPORT.call_once(|| {
+        for error in choices.iter().filter_map(|c| c.backend().err()) {
+            // The harness captures what `eprintln` writes.
+            #[allow(clippy::explicit_write)]
+            writeln!(std::io::stderr(), "not tested here: {error}").unwrap();
+        }
+    });
     let mut out: Vec<Arc<dyn Backend>> = vec![Arc::new(ScalarBackend)];
-    out.extend(SimdChoice::Avx512Ifma.backend());
+    out.extend(choices.iter().filter_map(|c| c.backend().ok()));
+    out
+}
+
+/// The smallest prime that is 1 mod 2n.
+pub fn smallest_prime(n: usize) -> u64 {
+    (1..)
+        .map(|k| k * 2 * n as u64 + 1)
+        .find(|&q| Modulus::new(q).is_ok())
+        .unwrap()
+}
+
+/// NTT primes of every size for degree n: the smallest there is, and the largest of each number of bits.
+pub fn primes_of_all_sizes(n: usize) -> Vec<u64> {
+    let mut out = vec![smallest_prime(n)];
+    let first = 65 - out[0].leading_zeros();
+    out.extend((first..=50).filter_map(|bits| {
+        let top = 1u64 << bits;
+        (1..)
+            .map(|k| top - k * 2 * n as u64 + 1)
+            .take_while(|&q| q > top / 2)
+            .find(|&q| Modulus::new(q).is_ok())
+    }));
     out
 }
 
@@ -49,6 +82,20 @@ impl Mix {
     }
 }
 
+/// Residues with edge values mixed in: 0, 1, q-1, and both neighbours of q/2.
+pub fn edgy(mix: &mut Mix, q: u64, n: usize) -> Vec<u64> {
+    (0..n)
+        .map(|_| match mix.next() % 10 {
+            0 => 0,
+            1 => q - 1,
+            2 => 1,
+            3 => q / 2,
+            4 => q / 2 + 1,
+            _ => mix.next() % q,
+        })
+        .collect()
+}
+
 /// Schoolbook negacyclic product.
 pub fn negacyclic(a: &[u64], b: &[u64], q: u64) -> Vec<u64> {
     let n = a.len();
@@ -62,6 +109,23 @@ pub fn negacyclic(a: &[u64], b: &[u64], q: u64) -> Vec<u64> {
             } else {
                 (out[k] + q - p) % q
             };
+        }
+    }
+    out
+}
+
+/// Schoolbook negacyclic product over the integers.
+pub fn negacyclic_big(a: &[BigInt], b: &[BigInt]) -> Vec<BigInt> {
+    let n = a.len();
+    let mut out = vec![BigInt::ZERO; n];
+    for (i, x) in a.iter().enumerate() {
+        for (j, y) in b.iter().enumerate() {
+            let k = (i + j) % n;
+            if i + j < n {
+                out[k] += x * y;
+            } else {
+                out[k] -= x * y;
+            }
         }
     }
     out
