@@ -51,7 +51,11 @@ fn check_tile(table: &NttTable, tile: &[u64]) {
 
 fn check_terms(len: usize, terms: &[u64], stride: usize, count: usize) {
     assert!(
-        count == 0 || terms.len() >= (count - 1) * stride + len,
+        count == 0
+            || (count - 1)
+                .checked_mul(stride)
+                .and_then(|start| start.checked_add(len))
+                .is_some_and(|end| end <= terms.len()),
         "terms of a conversion"
     );
 }
