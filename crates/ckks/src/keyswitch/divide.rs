@@ -203,6 +203,12 @@ impl KeySwitchTables {
         for s in 0..t.rows {
             let row = s * t.row..(s + 1) * t.row;
             let mut ahead = Ahead::new();
+            if let Some(automorphism) = output.automorphism {
+                let lines = &automorphism.destinations()[row.start / 8..row.end / 8];
+                for out in &out {
+                    ahead.push_lines(out.as_ptr(), lines);
+                }
+            }
             if let Some((i, s)) = t.next_row(i, s, end) {
                 let (j, row) = (self.special + i, s * t.row..(s + 1) * t.row);
                 self.announce_inner_row(rows, level, key, (j, s), &mut ahead);

@@ -7,26 +7,29 @@ const LINE: usize = 8;
 /// Most regions at a time.
 const REGIONS: usize = 48;
 
-/// A region: some lines, then as many again a step further on.
+/// A region: some lines, then as many again a step further on; or those lines that `indices` name, if there are any.
 #[derive(Clone, Copy)]
-struct Region {
+struct Region<'a> {
     start: *const u64,
     lines: usize,
     step: usize,
     pieces: usize,
+    indices: &'a [u32],
 }
 
 /// Memory that the caller will read soon. A kernel that computes for long fetches it into the second-level cache on the way,
 /// a line at a time, so that the read does not wait: transforms use the arithmetic units, and what follows them the
 /// memory. A hint: it changes no result, and a backend may ignore it.
 pub struct Ahead<'a> {
-    regions: [Region; REGIONS],
+    regions: [Region<'a>; REGIONS],
     count: usize,
     /// The region that is being fetched, the next line in it, and what is left of its piece.
     region: usize,
     piece: usize,
     next: *const u64,
     left: usize,
+    /// The next lines, counted from `next`, in a region that names them.
+    indices: &'a [u32],
     memory: PhantomData<&'a [u64]>,
 }
 
@@ -51,6 +54,7 @@ impl<'a> Ahead<'a> {
             lines: 0,
             step: 0,
             pieces: 0,
+            indices: &[],
         };
         Self {
             regions: [none; REGIONS],
@@ -59,6 +63,7 @@ impl<'a> Ahead<'a> {
             piece: 0,
             next: std::ptr::null(),
             left: 0,
+            indices: &[],
             memory: PhantomData,
         }
     }
@@ -68,18 +73,33 @@ impl<'a> Ahead<'a> {
         self.push_pieces(words, words.len(), words.len().max(1));
     }
 
+    /// Adds the lines `indices`, of 8 words each, counted from an address: for memory that will be written, an address is enough.
+    pub fn push_lines(&mut self, start: *const u64, indices: &'a [u32]) {
+        self.add(Region {
+            start,
+            lines: indices.len(),
+            step: 0,
+            pieces: 1,
+            indices,
+        });
+    }
+
     /// Adds pieces of `len` words that start `step` words apart, from the first word on to the end.
     pub fn push_pieces(&mut self, words: &'a [u64], len: usize, step: usize) {
-        let (lines, pieces) = (len / LINE, words.len().div_ceil(step.max(1)));
-        if self.count == REGIONS || lines == 0 || pieces == 0 {
+        self.add(Region {
+            start: words.as_ptr(),
+            lines: len / LINE,
+            step,
+            pieces: words.len().div_ceil(step.max(1)),
+            indices: &[],
+        });
+    }
+
+    fn add(&mut self, region: Region<'a>) {
+        if self.count == REGIONS || region.lines == 0 || region.pieces == 0 {
             return;
         }
-        self.regions[self.count] = Region {
-            start: words.as_ptr(),
-            lines,
-            step,
-            pieces,
-        };
+        self.regions[self.count] = region;
         self.count += 1;
         if self.left == 0 {
             self.advance();
@@ -92,8 +112,17 @@ impl<'a> Ahead<'a> {
         if self.left == 0 {
             return None;
         }
-        let line = self.next;
-        self.next = self.next.wrapping_add(LINE);
+        let line = match self.indices {
+            [] => {
+                let line = self.next;
+                self.next = line.wrapping_add(LINE);
+                line
+            }
+            [i, rest @ ..] => {
+                self.indices = rest;
+                self.next.wrapping_add(LINE * *i as usize)
+            }
+        };
         self.left -= 1;
         if self.left == 0 {
             self.advance();
@@ -111,6 +140,7 @@ impl<'a> Ahead<'a> {
             let r = &self.regions[self.region];
             self.next = r.start.wrapping_add(self.piece * r.step);
             self.left = r.lines;
+            self.indices = r.indices;
             self.piece += 1;
         }
     }
@@ -138,5 +168,12 @@ mod tests {
             Some(256)
         );
         assert!(ahead.line().is_none());
+        let start = data.as_ptr();
+        ahead.push_lines(start, &[5, 0, 7]);
+        ahead.push(&data[8..16]);
+        let got: Vec<usize> = std::iter::from_fn(|| ahead.line())
+            .map(|p| (p as usize - start as usize) / 64)
+            .collect();
+        assert_eq!(got, [5, 0, 7, 1]);
     }
 }
