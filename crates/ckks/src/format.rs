@@ -11,7 +11,7 @@
 //! Polynomials are in NTT form, limb after limb, each residue at ceil(log2 q) bits. The sizes are those of [`crate::size`].
 //! Decoders check the whole length against the parameters before they allocate.
 
-use cipherloom_ring::{Basis, Ntt, Poly, PublicSeed, UniformXof};
+use cipherloom_ring::{Basis, Ntt, PackedPoly, Poly, PublicSeed, UniformXof};
 use cipherloom_spec::Scale;
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
@@ -161,6 +161,11 @@ impl<'a> Reader<'a> {
         let bytes = self.take(Poly::<Ntt>::packed_len(basis))?;
         Ok(Poly::from_bytes(basis, bytes)?)
     }
+
+    fn packed(&mut self, basis: &Basis) -> Result<PackedPoly, CkksError> {
+        let bytes = self.take(Poly::<Ntt>::packed_len(basis))?;
+        Ok(PackedPoly::from_bytes(basis, bytes)?)
+    }
 }
 
 impl PublicKey {
@@ -200,7 +205,7 @@ impl EvaluationKey {
         let polys: usize = self
             .digits
             .iter()
-            .map(|d| size::SEED_BYTES + Poly::<Ntt>::packed_len(d.b.basis()))
+            .map(|d| size::SEED_BYTES + d.b.as_bytes().len())
             .sum();
         let len = size::HEADER_BYTES + size::KEY_FIELDS_BYTES + polys;
         let mut out = header(Kind::EvaluationKey, self.digest, len);
@@ -208,7 +213,7 @@ impl EvaluationKey {
         out.extend_from_slice(&(self.max_level as u16).to_le_bytes());
         for d in &self.digits {
             out.extend_from_slice(&d.seed.0);
-            out.extend_from_slice(&d.b.to_bytes());
+            out.extend_from_slice(d.b.as_bytes());
         }
         out
     }
@@ -230,12 +235,9 @@ impl EvaluationKey {
         let digits = (0..params.chain().digits(max_level).len())
             .map(|_| {
                 let seed = r.seed()?;
-                let b = r.poly(&basis)?;
-                Ok(KeyDigit {
-                    b,
-                    a: UniformXof::new(seed).poly(&basis),
-                    seed,
-                })
+                let b = r.packed(&basis)?;
+                let a = PackedPoly::new(&UniformXof::new(seed).poly(&basis));
+                Ok(KeyDigit { b, a, seed })
             })
             .collect::<Result<Vec<_>, CkksError>>()?;
         Self::assemble(params, purpose, max_level, digits)
@@ -354,8 +356,8 @@ mod tests {
         };
         let digits = (0..2)
             .map(|d| KeyDigit {
-                b: poly(&key_basis, 3 + d),
-                a: poly(&key_basis, 0),
+                b: PackedPoly::new(&poly(&key_basis, 3 + d)),
+                a: PackedPoly::new(&poly(&key_basis, 0)),
                 seed: PublicSeed([d as u8; 32]),
             })
             .collect();

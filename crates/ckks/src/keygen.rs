@@ -1,7 +1,7 @@
 //! Key generation, one key at a time: a client never has to hold them all.
 
 use cipherloom_ring::{
-    Automorphism, Basis, Ntt, Poly, PublicSeed, SecretPoly, SecretSeed, UniformXof,
+    Automorphism, Basis, Ntt, PackedPoly, Poly, PublicSeed, SecretPoly, SecretSeed, UniformXof,
 };
 
 use crate::error::CkksError;
@@ -177,7 +177,11 @@ impl KeyGenerator {
                     .expose_mut()
                     .mul_limb_scalars_assign(&gadget_residues(&basis, params, &range))?;
                 b.add_assign(gadget.expose())?;
-                Ok(KeyDigit { b, a, seed })
+                Ok(KeyDigit {
+                    b: PackedPoly::new(&b),
+                    a: PackedPoly::new(&a),
+                    seed,
+                })
             })
             .collect::<Result<Vec<_>, CkksError>>()?;
         EvaluationKey::assemble(params, purpose, max_level, digits)

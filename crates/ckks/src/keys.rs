@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cipherloom_ring::{Automorphism, Ntt, Poly, PublicSeed, SecretPoly};
+use cipherloom_ring::{Automorphism, Ntt, PackedPoly, Poly, PublicSeed, SecretPoly};
 
 use crate::error::CkksError;
 use crate::params::{CkksParameters, ParamsDigest};
@@ -99,21 +99,21 @@ impl KeyPurpose {
 /// One digit of an evaluation key, over the special primes and q_0 ... q_max_level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyDigit {
-    pub(crate) b: Poly<Ntt>,
-    pub(crate) a: Poly<Ntt>,
+    pub(crate) b: PackedPoly,
+    pub(crate) a: PackedPoly,
     pub(crate) seed: PublicSeed,
 }
 
 impl KeyDigit {
     /// `b = -a s_to + e + P g s_from`.
     #[must_use]
-    pub fn b(&self) -> &Poly<Ntt> {
+    pub fn b(&self) -> &PackedPoly {
         &self.b
     }
 
     /// The uniform part.
     #[must_use]
-    pub fn a(&self) -> &Poly<Ntt> {
+    pub fn a(&self) -> &PackedPoly {
         &self.a
     }
 
@@ -190,9 +190,9 @@ impl EvaluationKey {
         let polys: usize = self
             .digits
             .iter()
-            .map(|d| (d.b.limbs() + d.a.limbs()) * d.b.n() * 8)
+            .map(|d| d.b.memory_bytes() + d.a.memory_bytes())
             .sum();
-        polys + self.automorphism.as_ref().map_or(0, |a| a.n() * 8)
+        polys + self.automorphism.as_ref().map_or(0, |a| a.memory_bytes())
     }
 
     pub(crate) fn check_reaches(&self, level: usize) -> Result<(), CkksError> {

@@ -1,6 +1,7 @@
 //! Exact sizes in bytes, as pure functions of the chain. The planner uses them; the encoders of
 //! this crate produce exactly these lengths.
 
+use cipherloom_ring::PackedPoly;
 use cipherloom_spec::CkksChain;
 
 /// Magic, version, kind, parameter digest.
@@ -72,12 +73,13 @@ pub fn plaintext_memory_bytes(chain: &CkksChain, level: usize) -> usize {
     (level + 1) * chain.n() * 8
 }
 
-/// Bytes in memory of one evaluation key that reaches up to `max_level`: two polynomials modulo
-/// all special primes and `max_level + 1` ciphertext primes for each digit, 8 a residue; a Galois
-/// key also holds its permutation tables, 8N bytes.
+/// Bytes in memory of one evaluation key that reaches up to `max_level`: two packed polynomials modulo all special primes and
+/// `max_level + 1` ciphertext primes for each digit; a Galois key also holds its permutation tables, 8.5N bytes.
 #[must_use]
 pub fn evaluation_key_memory_bytes(chain: &CkksChain, max_level: usize, galois: bool) -> usize {
     let level = max_level.min(chain.top_level());
-    let limbs = chain.p().len() + level + 1;
-    chain.n() * 8 * (2 * limbs * chain.digits(level).len() + usize::from(galois))
+    let packed =
+        packed_poly_bytes(chain.n(), chain.p()) + packed_poly_bytes(chain.n(), q_at(chain, level));
+    let polys = 2 * chain.digits(level).len() * PackedPoly::memory_bytes_of(packed);
+    polys + if galois { 17 * chain.n() / 2 } else { 0 }
 }

@@ -78,8 +78,8 @@ fn key_digits_hide_the_gadget_multiples_with_small_errors() {
         let special: BigInt = chain.p().iter().map(|&v| BigInt::from(v)).product();
         let mut seeds = vec![];
         for (digit, range) in key.digits().iter().zip(chain.digits(max_level)) {
-            let mut phase = digit.a().mul(&to).unwrap();
-            phase.add_assign(digit.b()).unwrap();
+            let mut phase = digit.a().to_poly().mul(&to).unwrap();
+            phase.add_assign(&digit.b().to_poly()).unwrap();
             let gadget: Vec<u64> = basis
                 .moduli()
                 .enumerate()

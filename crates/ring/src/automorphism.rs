@@ -6,7 +6,7 @@ use crate::ntt::{bit_reverse, check_degree};
 /// Generator of the slot rotations: rotating by r slots is X -> X^(5^r).
 pub const ROTATION_GENERATOR: u64 = 5;
 
-/// The map X -> X^g with its index tables for both domains. Memory: 8N bytes.
+/// The map X -> X^g with its index tables for both domains. Memory: 8.5N bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Automorphism {
     n: usize,
@@ -77,6 +77,11 @@ impl Automorphism {
     pub fn conjugation(n: usize) -> Result<Self, RingError> {
         check_degree(n)?;
         Self::new(n, 2 * n as u64 - 1)
+    }
+
+    /// Bytes of the tables.
+    pub fn memory_bytes(&self) -> usize {
+        4 * (self.perm.len() + self.destinations.len() + self.source.len())
     }
 
     /// The ring degree.

@@ -4,7 +4,9 @@
 mod common;
 
 use cipherloom_ring::backend::ScalarBackend;
-use cipherloom_ring::{Automorphism, Backend, Modulus, RingError, SimdChoice};
+use cipherloom_ring::{
+    Automorphism, Backend, Basis, Modulus, Ntt, PackedPoly, Poly, RingError, SimdChoice,
+};
 use common::{backends, edgy, primes, primes_of_all_sizes, Mix};
 use proptest::prelude::*;
 
@@ -487,6 +489,44 @@ proptest! {
 
 /// The methods of the trait, from its source: a new one must be added to this suite (transforms are in `backends_ntt.rs`).
 #[test]
+fn packed_products_are_those_of_the_words() {
+    let n = 512;
+    for bits in [14, 20, 31, 40, 41, 46, 50] {
+        let prime = primes(n, bits, 0, 1);
+        for b in backends() {
+            let basis = Basis::with_backend(n, &prime, b.clone()).unwrap();
+            let (m, mut mix) = (*basis.modulus(0), Mix(bits.into()));
+            let polys: Vec<Poly<Ntt>> = (0..18)
+                .map(|_| Poly::from_residues(&basis, &edgy(&mut mix, m.value(), n)).unwrap())
+                .collect();
+            let packed: Vec<PackedPoly> = polys.iter().map(PackedPoly::new).collect();
+            for (count, range) in [(0, 0..8), (1, 8..16), (3, 0..n), (9, 24..480), (17, 504..n)] {
+                let digit = |i: usize| &polys[i].limb(0)[range.clone()];
+                let words: Vec<[&[u64]; 3]> = (0..count)
+                    .map(|i| [digit(i), digit(i + 1), digit(17 - i)])
+                    .collect();
+                let rows: Vec<_> = (0..count)
+                    .map(|i| {
+                        let row = |i: usize| packed[i].row(0, range.clone());
+                        (digit(i), [row(i + 1), row(17 - i)])
+                    })
+                    .collect();
+                for add in [false, true] {
+                    let start = edgy(&mut mix, m.value(), range.len());
+                    let (mut want, mut got) =
+                        ([start.clone(), start.clone()], [start.clone(), start]);
+                    let [x, y] = &mut want;
+                    ScalarBackend.key_products(&m, [x, y], &words, add);
+                    let [x, y] = &mut got;
+                    b.key_products_packed(&m, [x, y], &rows, add);
+                    assert_eq!(got, want, "{} {bits} bits, {count} terms", b.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn every_kernel_is_in_this_suite() {
     let source = include_str!("../src/backend/mod.rs");
     let (_, rest) = source.split_once("pub trait Backend").unwrap();
@@ -518,6 +558,7 @@ fn every_kernel_is_in_this_suite() {
         "weighted_sum",
         "convert",
         "key_products",
+        "key_products_packed",
         "reduce_assign",
         "rounded_sum",
         "permute",

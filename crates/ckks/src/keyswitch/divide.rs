@@ -271,8 +271,11 @@ impl KeySwitchTables {
             }
         }
         for k in &key.digits()[..count] {
-            ahead.push(&k.b().limb(j)[row.clone()]);
-            ahead.push(&k.a().limb(j)[row.clone()]);
+            for p in [k.b(), k.a()] {
+                let packed = p.row(j, row.clone());
+                let bytes = packed.len() / 8 * packed.bits() as usize;
+                ahead.push_bytes(&packed.bytes()[..bytes]);
+            }
         }
     }
 
@@ -310,15 +313,14 @@ impl KeySwitchTables {
             Rows::Hoisted(decomposed) => decomposed.row(n, j, d, row.clone()),
         };
         for (chunk, keys) in key.digits()[..count].chunks(TERMS).enumerate() {
-            let mut terms = [[&[][..]; 3]; TERMS];
-            for (i, (term, k)) in terms.iter_mut().zip(keys).enumerate() {
-                *term = [
-                    digit(chunk * TERMS + i),
-                    &k.b().limb(j)[row.clone()],
-                    &k.a().limb(j)[row.clone()],
-                ];
-            }
-            backend.key_products(m, [&mut *b, &mut *a], &terms[..keys.len()], chunk > 0);
+            let of_key = |i: usize| {
+                // Places beyond the last digit are not used.
+                let i = i.min(keys.len() - 1);
+                let rows = [keys[i].b(), keys[i].a()].map(|p| p.row(j, row.clone()));
+                (digit(chunk * TERMS + i), rows)
+            };
+            let terms: [_; TERMS] = std::array::from_fn(of_key);
+            backend.key_products_packed(m, [&mut *b, &mut *a], &terms[..keys.len()], chunk > 0);
         }
     }
 }

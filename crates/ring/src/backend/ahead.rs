@@ -84,6 +84,18 @@ impl<'a> Ahead<'a> {
         });
     }
 
+    /// Adds the lines that some bytes lie in.
+    pub fn push_bytes(&mut self, bytes: &'a [u8]) {
+        let start = bytes.as_ptr().cast::<u64>();
+        self.add(Region {
+            start,
+            lines: bytes.len().div_ceil(8 * LINE),
+            step: 0,
+            pieces: 1,
+            indices: &[],
+        });
+    }
+
     /// Adds pieces of `len` words that start `step` words apart, from the first word on to the end.
     pub fn push_pieces(&mut self, words: &'a [u64], len: usize, step: usize) {
         self.add(Region {

@@ -18,6 +18,7 @@ use crate::automorphism::Automorphism;
 use crate::error::RingError;
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
+use crate::packed::PackedRow;
 use crate::words::Words;
 
 pub use ahead::Ahead;
@@ -119,6 +120,33 @@ pub trait Backend: Debug + Send + Sync {
     /// `out_b = sum of d_i * b_i`, `out_a = sum of d_i * a_i` for terms `(d_i, b_i, a_i)`, added to what is there if `add`: the
     /// inner products of key switching, with one reduction each.
     fn key_products(&self, m: &Modulus, out: [&mut [u64]; 2], terms: &[[&[u64]; 3]], add: bool);
+
+    /// As [`Backend::key_products`] for packed `b_i` and `a_i`; the length is a multiple of 8.
+    fn key_products_packed(
+        &self,
+        m: &Modulus,
+        out: [&mut [u64]; 2],
+        terms: &[(&[u64], [PackedRow<'_>; 2])],
+        add: bool,
+    ) {
+        const BLOCK: usize = 256;
+        let [b, a] = out;
+        for (i, (b, a)) in b.chunks_mut(BLOCK).zip(a.chunks_mut(BLOCK)).enumerate() {
+            let (start, len) = (i * BLOCK, b.len());
+            if !add {
+                b.fill(0);
+                a.fill(0);
+            }
+            let mut key = [[0; BLOCK]; 2];
+            for (d, rows) in terms {
+                for (key, row) in key.iter_mut().zip(rows) {
+                    row.unpack_into(start, &mut key[..len]);
+                }
+                let term = [&d[start..start + len], &key[0][..len], &key[1][..len]];
+                self.key_products(m, [&mut *b, &mut *a], &[term], true);
+            }
+        }
+    }
 
     /// `a = a mod q` for any 64-bit words.
     fn reduce_assign(&self, m: &Modulus, a: &mut [u64]);

@@ -12,14 +12,16 @@
 mod forward;
 mod inverse;
 mod lanes;
+mod packed;
 mod pointwise;
 
 use super::{Ahead, Backend, ScalarBackend};
 use crate::automorphism::Automorphism;
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
+use crate::packed::PackedRow;
 
-/// Kernels for processors with AVX-512 F, DQ, VL and IFMA.
+/// Kernels for processors with AVX-512 F, DQ, VL, VBMI and IFMA (all that have IFMA have VBMI).
 #[derive(Clone, Copy, Debug)]
 pub struct IfmaBackend(());
 
@@ -29,6 +31,7 @@ impl IfmaBackend {
         (is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("avx512ifma"))
         .then_some(Self(()))
     }
@@ -271,6 +274,36 @@ impl Backend for IfmaBackend {
         if h < n {
             let tails: Vec<_> = terms.iter().map(|t| t.map(|x| &x[h..n])).collect();
             ScalarBackend.key_products(m, [&mut b[h..n], &mut a[h..n]], &tails, add);
+        }
+    }
+
+    fn key_products_packed(
+        &self,
+        m: &Modulus,
+        out: [&mut [u64]; 2],
+        terms: &[(&[u64], [PackedRow<'_>; 2])],
+        add: bool,
+    ) {
+        let [b, a] = out;
+        let n = b.len();
+        assert!(n == a.len() && n.is_multiple_of(8), "packed products");
+        for (d, rows) in terms {
+            assert!(d.len() >= n, "packed products");
+            for row in rows {
+                let last = (n / 8).saturating_sub(1) * row.bits() as usize;
+                assert!(
+                    row.len() >= n && row.bits() == m.bits() && row.bytes().len() >= last + 64,
+                    "packed products"
+                );
+            }
+        }
+        if terms.is_empty() && !add {
+            b.fill(0);
+            a.fill(0);
+        }
+        for (i, chunk) in terms.chunks(pointwise::MAX_LAZY_TERMS).enumerate() {
+            // SAFETY: features were detected; the lengths were checked.
+            unsafe { packed::key_products(m, [&mut *b, &mut *a], chunk, add || i > 0) }
         }
     }
 
