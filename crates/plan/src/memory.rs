@@ -1,5 +1,6 @@
 //! Memory of both parties: what the plan knows, without the program itself.
 
+use crate::describe::boundary::packed_poly_bytes;
 use crate::document::{KeyRequest, MemoryEstimate};
 use crate::layouts::{LinearLayouts, ScanChoice};
 use crate::stage::{Stage, StageKind};
@@ -10,12 +11,16 @@ fn ciphertext(chain: &CkksChain, level: usize) -> u64 {
     (2 * (level + 1) * chain.n() * 8) as u64
 }
 
-/// Bytes of the keys of a ring in expanded form: two polynomials a digit over special primes and the level's primes; a
-/// Galois key also holds its permutation tables.
+/// Bytes of the keys of a ring: two packed polynomials a digit over special primes and the level's primes; a
+/// Galois key also holds its permutation tables, 8.5N bytes. Mirrors `ckks::size::evaluation_key_memory_bytes`.
 fn keys(chain: &CkksChain, k: &KeyRequest) -> u64 {
-    let one = |level: usize, galois: usize| -> u64 {
-        let limbs = chain.p().len() + level + 1;
-        (chain.n() * 8 * (2 * limbs * chain.digits(level).len() + galois)) as u64
+    let n = chain.n() as u64;
+    let one = |level: usize, galois: u64| -> u64 {
+        let packed = packed_poly_bytes(chain.n(), chain.p())
+            + packed_poly_bytes(chain.n(), &chain.q()[..=level]);
+        // Whole words, and a register behind the last.
+        let poly = 8 * (packed + 64).div_ceil(8);
+        2 * chain.digits(level).len() as u64 * poly + galois * 17 * n / 2
     };
     let relin: u64 = k.relinearization.map_or(0, |l| one(l, 0));
     let galois: u64 = k
