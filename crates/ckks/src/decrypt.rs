@@ -9,6 +9,7 @@ use crate::error::CkksError;
 use crate::keys::SecretKey;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
+use crate::scratch::for_each_limb;
 
 /// Decrypts with the secret key.
 ///
@@ -39,17 +40,29 @@ impl Decryptor {
     pub fn decrypt_ntt(&self, ct: &Ciphertext) -> Result<Poly<Ntt>, CkksError> {
         self.params.check_digest("ciphertext", ct.digest())?;
         let s = self.key.q.expose();
-        // Horner, from the last part.
-        let mut parts = ct.parts().iter().rev();
-        let mut acc = match parts.next() {
-            Some(last) => last.clone(),
-            None => return Err(CkksError::Empty { op: "decrypt" }),
+        let Some((last, parts)) = ct.parts().split_last() else {
+            return Err(CkksError::Empty { op: "decrypt" });
         };
-        for part in parts {
-            acc.mul_assign(s)?;
-            acc.add_assign(part)?;
-        }
-        Ok(acc)
+        let basis = last.basis();
+        let backend = basis.backend();
+        let mut out = Poly::zero(basis);
+        let limbs = out.limbs_mut().enumerate().collect();
+        for_each_limb(limbs, basis.n(), |(i, limb): (usize, &mut [u64])| {
+            let m = basis.modulus(i);
+            // Horner, from the last part.
+            let mut high = Some(last.limb(i));
+            for part in parts.iter().rev() {
+                match high.take() {
+                    Some(high) => backend.mul(m, limb, high, s.limb(i)),
+                    None => backend.mul_assign(m, limb, s.limb(i)),
+                }
+                backend.add_assign(m, limb, part.limb(i));
+            }
+            if let Some(high) = high {
+                limb.copy_from_slice(high);
+            }
+        });
+        Ok(out)
     }
 
     /// The raw decryption in coefficient form, residues modulo the level's primes.

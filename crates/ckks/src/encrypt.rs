@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use cipherloom_ring::{Coeff, Ntt, Poly, SecretPrg, SecretSeed, UniformXof};
+use cipherloom_ring::vector::residues_of_bytes;
+use cipherloom_ring::{Coeff, Ntt, Poly, SecretPrg, SecretSeed, UniformXof, Words};
 use cipherloom_spec::Scale;
+use zeroize::Zeroizing;
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::CkksError;
-use crate::keygen::rlwe_b;
 use crate::keys::{PublicKey, SecretKey};
 use crate::params::CkksParameters;
 use crate::plaintext::{check_basis, Plaintext};
+use crate::scratch::for_each_limb_with;
 
 /// Hands out one independent generator for each encryption, so that encryptors are `Sync`.
 struct Generators {
@@ -92,28 +94,47 @@ impl Encryptor {
     /// # Errors
     /// `LevelRange`.
     pub fn zero(&self, level: usize) -> Result<(Poly<Ntt>, Poly<Ntt>), CkksError> {
-        let basis = self.params.basis(level)?;
-        let mut prg = self.generators.take();
-        let v = prg.ternary_poly(&basis)?.into_ntt();
-        let mut part = |key: &Poly<Ntt>| {
-            // The error becomes the sum in place, so no copy of it stays behind.
-            let e = prg.cbd21_poly(&basis)?.into_ntt();
-            let mut out = v.expose().mul(key)?;
-            out.add_assign(e.expose())?;
-            Ok::<_, CkksError>(out)
-        };
-        Ok((part(&self.key.b)?, part(&self.key.a)?))
+        self.sample(level, None)
     }
 
-    /// Encrypts a plaintext at its level and scale. Cost: three samples, three NTTs, two products
-    /// modulo every prime of the level.
+    /// An encryption of zero, plus a message in its first component.
+    fn sample(
+        &self,
+        level: usize,
+        message: Option<&Poly<Ntt>>,
+    ) -> Result<(Poly<Ntt>, Poly<Ntt>), CkksError> {
+        let basis = self.params.basis(level)?;
+        let n = basis.n();
+        let mut prg = self.generators.take();
+        let (v, e0, e1) = (prg.ternary(n), prg.cbd21(n), prg.cbd21(n));
+        let (mut c0, mut c1) = (Poly::zero(&basis), Poly::zero(&basis));
+        let (width, backend) = (self.params.fft().width(), basis.backend());
+        let limbs = c0.limbs_mut().zip(c1.limbs_mut()).enumerate().collect();
+        let scratch = || Zeroizing::new(Words::zeroed(n));
+        for_each_limb_with(limbs, n, scratch, |v_ntt, (i, (c0, c1))| {
+            let (m, table) = (basis.modulus(i), &basis.tables()[i]);
+            // The errors become the sums in place, so no copy of them stays behind.
+            for (small, limb) in [(&v, &mut ***v_ntt), (&e0, &mut *c0), (&e1, &mut *c1)] {
+                residues_of_bytes(width, m, limb, small);
+                backend.ntt_forward(table, limb);
+            }
+            let products = [[&***v_ntt, self.key.b.limb(i), self.key.a.limb(i)]];
+            backend.key_products(m, [&mut *c0, c1], &products, true);
+            if let Some(message) = message {
+                backend.add_assign(m, c0, message.limb(i));
+            }
+        });
+        Ok((c0, c1))
+    }
+
+    /// Encrypts a plaintext at its level and scale. Cost: three samples, then three NTTs and two
+    /// products modulo every prime of the level, limb by limb.
     ///
     /// # Errors
     /// `ParamsMismatch`.
     pub fn encrypt(&self, plaintext: &Plaintext) -> Result<Ciphertext, CkksError> {
         self.params.check_digest("plaintext", plaintext.digest())?;
-        let (mut c0, c1) = self.zero(plaintext.level())?;
-        c0.add_assign(plaintext.poly())?;
+        let (c0, c1) = self.sample(plaintext.level(), Some(plaintext.poly()))?;
         Ok(Ciphertext::raw(
             vec![c0, c1],
             plaintext.scale(),
@@ -191,10 +212,22 @@ impl SecretEncryptor {
         let basis = self.params.basis(level)?;
         let mut prg = self.generators.take();
         let seed = prg.public_seed();
-        let a: Poly<Ntt> = UniformXof::new(seed).poly(&basis);
-        let e = prg.cbd21_poly(&basis)?.into_ntt();
-        let mut c0 = rlwe_b(&a, self.key.q.expose(), e)?;
-        c0.add_assign(message)?;
+        let xof = UniformXof::new(seed);
+        let n = basis.n();
+        let e = prg.cbd21(n);
+        let mut c0 = Poly::<Ntt>::zero(&basis);
+        let (width, backend) = (self.params.fft().width(), basis.backend());
+        let limbs = c0.limbs_mut().enumerate().collect();
+        let scratch = || Zeroizing::new(Words::zeroed(n));
+        for_each_limb_with(limbs, n, scratch, |a, (i, c0): (usize, &mut [u64])| {
+            let m = basis.modulus(i);
+            xof.fill_limb(&basis, i, a);
+            backend.mul_assign(m, a, self.key.q.expose().limb(i));
+            residues_of_bytes(width, m, c0, &e);
+            backend.ntt_forward(&basis.tables()[i], c0);
+            backend.sub_assign(m, c0, a);
+            backend.add_assign(m, c0, message.limb(i));
+        });
         Ok(SeededCiphertext::raw(c0, seed, scale, self.params.digest()))
     }
 

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cipherloom_ring::vector::SlotFft;
 use cipherloom_ring::{galois_element, Basis, SimdChoice};
 use cipherloom_spec::{CkksChain, Scale};
 
 use crate::error::CkksError;
-use crate::fft::SpecialFft;
 use crate::keyswitch::KeySwitchTables;
 
 /// Version of the parameter semantics: part of the digest, raised when a chain comes to mean
@@ -47,7 +47,7 @@ struct Inner {
     q: Basis,
     /// Special primes first, then the ciphertext primes: a level is a prefix.
     pq: Basis,
-    fft: SpecialFft,
+    fft: SlotFft,
     tables: KeySwitchTables,
     digest: ParamsDigest,
 }
@@ -106,7 +106,7 @@ impl CkksParameters {
         let pq = Basis::with_backend(n, &primes, backend)?;
         let q = pq.range(k..primes.len())?;
         let tables = KeySwitchTables::new(&chain, &q, &pq)?;
-        let fft = SpecialFft::new(chain.slots());
+        let fft = SlotFft::new(chain.slots(), q.backend());
         let digest = digest(&chain);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -224,7 +224,7 @@ impl CkksParameters {
         None
     }
 
-    pub(crate) fn fft(&self) -> &SpecialFft {
+    pub(crate) fn fft(&self) -> &SlotFft {
         &self.inner.fft
     }
 

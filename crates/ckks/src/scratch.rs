@@ -169,6 +169,21 @@ pub(crate) fn for_each_limb_pair(
     }
 }
 
+/// As [`for_each_limb`], with something of each thread's own to work in.
+pub(crate) fn for_each_limb_with<T: Send, S>(
+    limbs: Vec<T>,
+    n: usize,
+    scratch: impl Fn() -> S + Sync + Send,
+    f: impl Fn(&mut S, T) + Sync + Send,
+) {
+    if n >= MIN_PARALLEL_DEGREE && limbs.len() > 1 {
+        limbs.into_par_iter().for_each_init(scratch, f);
+    } else {
+        let mut scratch = scratch();
+        limbs.into_iter().for_each(|limb| f(&mut scratch, limb));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,7 +41,9 @@ fn main() {
             a.fill(0.3);
             let mut rounded = vec![0; n];
             let round = time(|| round_scaled(width, &mut rounded, black_box(&a), 1e9));
-            let largest = time(|| drop(black_box(largest_scaled(width, black_box(&a), 1e9))));
+            let largest = time(|| {
+                black_box(largest_scaled(width, black_box(&a), 1e9));
+            });
             let m = Modulus::new(97).unwrap();
             let (bytes, mut limb) = (vec![1i8; n], vec![0; n]);
             let small = time(|| residues_of_bytes(width, &m, black_box(&mut limb), &bytes));
