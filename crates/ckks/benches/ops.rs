@@ -1,6 +1,7 @@
 //! Milliseconds of the main operations: `cargo bench -p cipherloom-ckks`.
 //!
-//! One argument `QUICK` runs fewer repetitions. `RAYON_NUM_THREADS=1 taskset -c 0` measures one core;
+//! An argument `QUICK` runs fewer repetitions, `CODEC` the operations of encoder, encryptor and decryptor alone, `A`, `B2` or `C`
+//! those operating points alone. `RAYON_NUM_THREADS=1 taskset -c 0` measures one core;
 //! `CIPHERLOOM_SIMD=scalar` the portable kernels, `avx2` those without AVX-512.
 
 // A benchmark ends at the first error.
@@ -53,6 +54,11 @@ fn cpu_ms() -> f64 {
 }
 
 fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
+    let mut points = std::env::args().filter(|a| ["A", "B2", "C"].contains(&a.as_str()));
+    let (first, at) = (points.next(), name.split(':').next());
+    if first.is_some() && first.as_deref() != at && !points.any(|p| Some(p.as_str()) == at) {
+        return;
+    }
     let codec_alone = std::env::args().any(|a| a == "CODEC");
     let all = [1i64, 2, 3, 4, 5, 6, 7, 8];
     let rotations = if codec_alone { &all[..1] } else { &all[..] };
@@ -91,7 +97,10 @@ fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
     line("expand seeded", &mut || drop(seeded.expand(&f.params)));
     line("decrypt", &mut || drop(f.decryptor.decrypt(&ct)));
     line("decrypt and decode", &mut || {
-        drop(f.encoder.decode(&f.decryptor.decrypt(&ct).expect("decrypt")));
+        drop(
+            f.encoder
+                .decode(&f.decryptor.decrypt(&ct).expect("decrypt")),
+        );
     });
     if codec_alone {
         return;

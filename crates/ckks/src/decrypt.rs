@@ -9,7 +9,6 @@ use crate::error::CkksError;
 use crate::keys::SecretKey;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
-use crate::scratch::for_each_limb;
 
 /// Decrypts with the secret key.
 ///
@@ -45,9 +44,7 @@ impl Decryptor {
         };
         let basis = last.basis();
         let backend = basis.backend();
-        let mut out = Poly::zero(basis);
-        let limbs = out.limbs_mut().enumerate().collect();
-        for_each_limb(limbs, basis.n(), |(i, limb): (usize, &mut [u64])| {
+        Ok(self.params.pool().build(basis, |i, limb| {
             let m = basis.modulus(i);
             // Horner, from the last part.
             let mut high = Some(last.limb(i));
@@ -61,8 +58,7 @@ impl Decryptor {
             if let Some(high) = high {
                 limb.copy_from_slice(high);
             }
-        });
-        Ok(out)
+        }))
     }
 
     /// The raw decryption in coefficient form, residues modulo the level's primes.
@@ -78,6 +74,6 @@ impl Decryptor {
     /// # Errors
     /// `ParamsMismatch`.
     pub fn decrypt(&self, ct: &Ciphertext) -> Result<Plaintext, CkksError> {
-        Plaintext::from_poly(&self.params, self.decrypt_ntt(ct)?, ct.scale())
+        Plaintext::pooled(&self.params, self.decrypt_ntt(ct)?, ct.scale())
     }
 }

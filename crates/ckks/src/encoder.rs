@@ -11,7 +11,9 @@
 //! by 2^-53 of them each. From 2^52 on that would be more than a unit, and the exact product of coefficient and scale is rounded
 //! once. Which of the two, is one decision for a whole polynomial, on its largest coefficient. Decoding takes the same time for all values.
 
-use cipherloom_ring::vector::{largest_scaled, round_scaled, Doubles, FloatLift};
+use cipherloom_ring::vector::{
+    largest_scaled, residues_of_words, round_scaled, Doubles, FloatLift,
+};
 use cipherloom_ring::{Basis, Coeff, Ntt, Poly, Words};
 use cipherloom_spec::Scale;
 use zeroize::Zeroizing;
@@ -21,16 +23,15 @@ use crate::error::CkksError;
 use crate::exact::scaled;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
-use crate::scratch::for_each_limb;
 
 /// Largest coefficient whose product with the scale is rounded to double precision.
 const DOUBLE_LIMIT_BITS: f64 = 52.0;
+/// Largest coefficient that is rounded to `i64`.
+const I64_LIMIT_BITS: f64 = 62.0;
 /// Largest coefficient that can be encoded at all: `i128` with room for a sign.
 const I128_LIMIT_BITS: f64 = 126.0;
 /// Largest scale that is used in double precision.
 const SCALE_LIMIT_BITS: f64 = 1000.0;
-/// Coefficients that are reduced at a time.
-const BLOCK: usize = 512;
 
 /// Encodes and decodes for one parameter set. Slot j holds the value of the polynomial at
 /// `zeta^(5^j)`, `zeta = exp(i pi / N)`.
@@ -123,7 +124,7 @@ impl Encoder {
     ) -> Result<Plaintext, CkksError> {
         let [re, im] = self.constant_parts(value, level, scale)?;
         let basis = self.params.basis(level)?;
-        let mut poly = Poly::<Ntt>::zero(&basis);
+        let mut poly = self.params.pool().take(&basis);
         let half = basis.n() / 2;
         for i in 0..basis.len() {
             let [lo, hi] = constant_halves(&basis, i, re, im);
@@ -131,7 +132,7 @@ impl Encoder {
             limb[..half].fill(lo);
             limb[half..].fill(hi);
         }
-        Plaintext::from_poly(&self.params, poly, scale)
+        Plaintext::pooled(&self.params, poly, scale)
     }
 
     /// The integers of [`Encoder::encode_constant`], checked against the level's modulus.
@@ -212,17 +213,61 @@ impl Encoder {
         let largest = largest_scaled(width, &c, fft_factor);
         let log = self.check_magnitude(largest, level, scale)?;
         let basis = self.params.basis(level)?;
+        let mut coeffs = Zeroizing::new(vec![0i64; 2 * m]);
         let poly = if log < DOUBLE_LIMIT_BITS && scale.log2() < SCALE_LIMIT_BITS {
-            let mut coeffs = Zeroizing::new(vec![0i64; 2 * m]);
             // 1/m is a power of two: one rounding.
             round_scaled(width, &mut coeffs, &c, scale.to_f64() * fft_factor);
-            reduced(&basis, &spread(&coeffs, basis.n()))
+            self.reduced(&basis, coeffs)
+        } else if log < I64_LIMIT_BITS {
+            for (o, &x) in coeffs.iter_mut().zip(c.iter()) {
+                *o = scaled(x * fft_factor, scale) as i64;
+            }
+            self.reduced(&basis, coeffs)
         } else {
             let exact = c.iter().map(|&x| scaled(x * fft_factor, scale));
-            let coeffs = Zeroizing::new(exact.collect::<Vec<_>>());
-            reduced_wide(&basis, &spread(&coeffs, basis.n()))
+            self.reduced_wide(&basis, Zeroizing::new(exact.collect()))
         };
-        Plaintext::from_poly(&self.params, poly, scale)
+        Plaintext::pooled(&self.params, poly, scale)
+    }
+
+    /// Reduces coefficients and transforms, limb by limb.
+    fn reduced(&self, basis: &Basis, coeffs: Zeroizing<Vec<i64>>) -> Poly<Ntt> {
+        let coeffs = spread(coeffs, basis.n());
+        let width = self.params.fft().width();
+        self.transformed(basis, |i, limb| {
+            residues_of_words(width, basis.backend(), basis.modulus(i), limb, &coeffs);
+        })
+    }
+
+    /// As [`Encoder::reduced`] for magnitudes below 2^126, as three words of 50 bits each.
+    fn reduced_wide(&self, basis: &Basis, coeffs: Zeroizing<Vec<i128>>) -> Poly<Ntt> {
+        const WORD: u32 = 50;
+        let n = basis.n();
+        let coeffs = spread(coeffs, n);
+        let mut words = Zeroizing::new(Words::zeroed(4 * n));
+        for (k, &c) in coeffs.iter().enumerate() {
+            let c = (c as u128).wrapping_add(1 << I128_LIMIT_BITS as u32);
+            for i in 0..3 {
+                words[i * n + k] = (c >> (i as u32 * WORD)) as u64 & ((1 << WORD) - 1);
+            }
+        }
+        // What was added is taken off again.
+        words[3 * n..].fill(1);
+        self.transformed(basis, |i, limb| {
+            let m = basis.modulus(i);
+            let power = |e: u32| m.reduce_u128(1 << e);
+            let offset = m.neg(power(I128_LIMIT_BITS as u32));
+            let weights = [power(0), power(WORD), power(2 * WORD), offset];
+            basis.backend().convert(m, limb, &words, n, &weights);
+        })
+    }
+
+    /// A polynomial whose limbs `f` writes in coefficient form, below 4q.
+    fn transformed(&self, basis: &Basis, f: impl Fn(usize, &mut [u64]) + Sync) -> Poly<Ntt> {
+        self.params.pool().build(basis, |i, limb| {
+            f(i, limb);
+            basis.backend().ntt_forward(&basis.tables()[i], limb);
+        })
     }
 
     /// The bits of `largest * scale`, below those of half the modulus and of the integers that are rounded to.
@@ -247,8 +292,8 @@ impl Encoder {
     /// # Errors
     /// `ParamsMismatch`.
     pub fn decode(&self, plaintext: &Plaintext) -> Result<Vec<Complex64>, CkksError> {
-        self.params.check_digest("plaintext", plaintext.digest())?;
-        self.decode_coeffs(&plaintext.poly().to_coeff(), plaintext.scale())
+        let slots = self.decode_slots(plaintext)?;
+        Ok(self.interleaved(&slots))
     }
 
     /// The real parts of all N/2 slots.
@@ -256,9 +301,22 @@ impl Encoder {
     /// # Errors
     /// `ParamsMismatch`.
     pub fn decode_real(&self, plaintext: &Plaintext) -> Result<Vec<f64>, CkksError> {
-        self.params.check_digest("plaintext", plaintext.digest())?;
-        let slots = self.slots_of(&plaintext.poly().to_coeff(), plaintext.scale())?;
+        let slots = self.decode_slots(plaintext)?;
         Ok(slots[..self.params.slots()].to_vec())
+    }
+
+    fn decode_slots(&self, plaintext: &Plaintext) -> Result<Doubles, CkksError> {
+        self.params.check_digest("plaintext", plaintext.digest())?;
+        let (poly, pool) = (plaintext.poly(), self.params.pool());
+        let basis = poly.basis();
+        // Coefficients, in a buffer of the pool.
+        let coeffs = pool.build(basis, |i, limb| {
+            limb.copy_from_slice(poly.limb(i));
+            basis.backend().ntt_inverse(&basis.tables()[i], limb);
+        });
+        let slots = self.slots_of(basis, coeffs.data(), plaintext.scale());
+        pool.give(vec![coeffs]);
+        slots
     }
 
     /// Decodes residues in coefficient form, modulo any number of primes, as centred integers. Cost: one FFT of N/2 points,
@@ -271,17 +329,6 @@ impl Encoder {
         poly: &Poly<Coeff>,
         scale: Scale,
     ) -> Result<Vec<Complex64>, CkksError> {
-        let slots = self.slots_of(poly, scale)?;
-        let (re, im) = slots.split_at(self.params.slots());
-        Ok(re
-            .iter()
-            .zip(im)
-            .map(|(&re, &im)| Complex64::new(re, im))
-            .collect())
-    }
-
-    /// The real parts of all slots, then the imaginary ones.
-    fn slots_of(&self, poly: &Poly<Coeff>, scale: Scale) -> Result<Doubles, CkksError> {
         let n = self.params.n();
         if poly.n() != n {
             return Err(CkksError::Length {
@@ -290,8 +337,26 @@ impl Encoder {
                 expected: n * 8,
             });
         }
+        let slots = self.slots_of(poly.basis(), poly.data(), scale)?;
+        Ok(self.interleaved(&slots))
+    }
+
+    fn interleaved(&self, slots: &[f64]) -> Vec<Complex64> {
+        let (re, im) = slots.split_at(self.params.slots());
+        let slots = re.iter().zip(im);
+        slots.map(|(&re, &im)| Complex64::new(re, im)).collect()
+    }
+
+    /// The real parts of all slots, then the imaginary ones, from residues in coefficient form.
+    fn slots_of(
+        &self,
+        basis: &Basis,
+        residues: &[u64],
+        scale: Scale,
+    ) -> Result<Doubles, CkksError> {
+        let n = self.params.n();
         let (mut coeffs, mut slots) = (Doubles::zeroed(n), Doubles::zeroed(n));
-        FloatLift::new(poly.basis())?.lift(poly, &mut coeffs)?;
+        FloatLift::new(basis)?.lift_residues(residues, &mut coeffs)?;
         let (first, second) = inverse_scale(scale);
         for c in coeffs.iter_mut() {
             *c = *c * first * second;
@@ -314,63 +379,18 @@ fn inverse_scale(scale: Scale) -> (f64, f64) {
 }
 
 /// 2m coefficients of a polynomial in X^(n/(2m)), as n coefficients.
-fn spread<T: Copy + Default + zeroize::Zeroize>(
-    coeffs: &Zeroizing<Vec<T>>,
-    n: usize,
-) -> Zeroizing<Vec<T>> {
+fn spread<T>(coeffs: Zeroizing<Vec<T>>, n: usize) -> Zeroizing<Vec<T>>
+where
+    T: Copy + Default + zeroize::Zeroize,
+{
+    if coeffs.len() == n {
+        return coeffs;
+    }
     let mut all = Zeroizing::new(vec![T::default(); n]);
     for (a, &c) in all.iter_mut().step_by(n / coeffs.len()).zip(coeffs.iter()) {
         *a = c;
     }
     all
-}
-
-/// Reduces coefficients below 2^53 in magnitude and transforms, limb by limb.
-fn reduced(basis: &Basis, coeffs: &[i64]) -> Poly<Ntt> {
-    transformed(basis, |i, limb| {
-        let m = basis.modulus(i);
-        // A multiple of q: nothing stays below zero.
-        let offset = (1u64 << 53).div_ceil(m.value()) * m.value();
-        for (limb, coeffs) in limb.chunks_mut(BLOCK).zip(coeffs.chunks(BLOCK)) {
-            for (o, &c) in limb.iter_mut().zip(coeffs) {
-                *o = offset.wrapping_add(c as u64);
-            }
-            basis.backend().reduce_assign(m, limb);
-        }
-    })
-}
-
-/// As [`reduced`] for magnitudes below 2^126: three words of 50 bits each.
-fn reduced_wide(basis: &Basis, coeffs: &[i128]) -> Poly<Ntt> {
-    const WORD: u32 = 50;
-    let n = basis.n();
-    let mut words = Zeroizing::new(Words::zeroed(4 * n));
-    for (k, &c) in coeffs.iter().enumerate() {
-        let c = (c as u128).wrapping_add(1 << I128_LIMIT_BITS as u32);
-        for (i, word) in words.chunks_exact_mut(n).take(3).enumerate() {
-            word[k] = (c >> (i as u32 * WORD)) as u64 & ((1 << WORD) - 1);
-        }
-    }
-    // What was added is taken off again.
-    words[3 * n..].fill(1);
-    transformed(basis, |i, limb| {
-        let m = basis.modulus(i);
-        let power = |e: u32| m.reduce_u128(1 << e);
-        let offset = m.neg(power(I128_LIMIT_BITS as u32));
-        let weights = [power(0), power(WORD), power(2 * WORD), offset];
-        basis.backend().convert(m, limb, &words, n, &weights);
-    })
-}
-
-/// A polynomial whose limbs `f` writes in coefficient form, below 4q.
-fn transformed(basis: &Basis, f: impl Fn(usize, &mut [u64]) + Sync + Send) -> Poly<Ntt> {
-    let mut out = Poly::<Ntt>::zero(basis);
-    let limbs = out.limbs_mut().enumerate().collect();
-    for_each_limb(limbs, basis.n(), |(i, limb): (usize, &mut [u64])| {
-        f(i, limb);
-        basis.backend().ntt_forward(&basis.tables()[i], limb);
-    });
-    out
 }
 
 /// The two values that `re + im X^(N/2)` takes in the NTT domain of limb `i`: X^(N/2) is

@@ -13,7 +13,7 @@ use crate::error::CkksError;
 use crate::keys::{PublicKey, SecretKey};
 use crate::params::CkksParameters;
 use crate::plaintext::{check_basis, Plaintext};
-use crate::scratch::for_each_limb_with;
+use crate::scratch::{for_each_limb_with, PolyPool};
 
 /// Hands out one independent generator for each encryption, so that encryptors are `Sync`.
 struct Generators {
@@ -41,11 +41,14 @@ impl Generators {
     }
 }
 
-/// Encrypts under a public key. `Send + Sync`; each call uses its own randomness.
+/// Encrypts under a public key. `Send + Sync`; each call uses its own randomness. Keeps the memory of up to two dropped
+/// ciphertexts for the next ones.
 pub struct Encryptor {
     params: CkksParameters,
     key: Arc<PublicKey>,
     generators: Generators,
+    /// Polynomials of dropped ciphertexts.
+    polys: Arc<PolyPool>,
 }
 
 impl Encryptor {
@@ -85,6 +88,7 @@ impl Encryptor {
             params: params.clone(),
             key,
             generators,
+            polys: Arc::new(PolyPool::small()),
         })
     }
 
@@ -107,7 +111,7 @@ impl Encryptor {
         let n = basis.n();
         let mut prg = self.generators.take();
         let (v, e0, e1) = (prg.ternary(n), prg.cbd21(n), prg.cbd21(n));
-        let (mut c0, mut c1) = (Poly::zero(&basis), Poly::zero(&basis));
+        let (mut c0, mut c1) = (self.polys.take(&basis), self.polys.take(&basis));
         let (width, backend) = (self.params.fft().width(), basis.backend());
         let limbs = c0.limbs_mut().zip(c1.limbs_mut()).enumerate().collect();
         let scratch = || Zeroizing::new(Words::zeroed(n));
@@ -135,11 +139,9 @@ impl Encryptor {
     pub fn encrypt(&self, plaintext: &Plaintext) -> Result<Ciphertext, CkksError> {
         self.params.check_digest("plaintext", plaintext.digest())?;
         let (c0, c1) = self.sample(plaintext.level(), Some(plaintext.poly()))?;
-        Ok(Ciphertext::raw(
-            vec![c0, c1],
-            plaintext.scale(),
-            self.params.digest(),
-        ))
+        let mut ct = Ciphertext::raw(vec![c0, c1], plaintext.scale(), self.params.digest());
+        ct.set_home(&self.polys);
+        Ok(ct)
     }
 }
 
@@ -242,5 +244,79 @@ impl SecretEncryptor {
     ) -> Result<SeededCiphertext, CkksError> {
         let ntt = cipherloom_ring::SecretPoly::new(message.to_ntt());
         self.encrypt_poly(ntt.expose(), scale)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::keygen::{rlwe_b, KeyGenerator};
+    use crate::{Complex64, Encoder};
+    use cipherloom_ring::PublicSeed;
+    use cipherloom_spec::CkksLiteral;
+
+    /// Two lengths: limbs one after the other, and in parallel.
+    fn each(check: impl Fn(&CkksParameters, &KeyGenerator, Arc<SecretKey>, &Plaintext)) {
+        for log_n in [6, 13] {
+            let literal = CkksLiteral {
+                log_n,
+                q_bits: vec![50, 40, 40, 40],
+                p_bits: vec![50],
+                log_scale: 40,
+                dnum: 4,
+            };
+            let params = CkksParameters::insecure_for_tests(literal.insecure_build().unwrap());
+            let params = params.unwrap();
+            let keygen = KeyGenerator::new(&params, SecretSeed::from_bytes([1; 32]));
+            let key = Arc::new(keygen.secret_key().unwrap());
+            let v: Vec<_> = (0..params.slots())
+                .map(|i| Complex64::new(f64::from(i as u32).sin(), 0.5))
+                .collect();
+            let encoder = Encoder::new(&params);
+            let plain = encoder.encode(&v, 2, params.scale(2)).unwrap();
+            check(&params, &keygen, key, &plain);
+        }
+    }
+
+    #[test]
+    fn public_key_encryption_is_its_formula_on_whole_polynomials() {
+        each(|params, keygen, key, plain| {
+            let public = Arc::new(keygen.public_key(&key, PublicSeed([2; 32])).unwrap());
+            let seed = || SecretSeed::from_bytes([3; 32]);
+            let encryptor = Encryptor::insecure_with_seed(params, public.clone(), seed()).unwrap();
+            let basis = params.basis(2).unwrap();
+            // The second time in memory of a ciphertext that was dropped.
+            for counter in 0..3 {
+                let ct = encryptor.encrypt(plain).unwrap();
+                let mut prg = seed().derive("public-key encryption", counter);
+                let v = prg.ternary_poly(&basis).unwrap().into_ntt();
+                let mut parts = [&public.b, &public.a].map(|key| {
+                    let mut c = prg.cbd21_poly(&basis).unwrap().into_ntt().expose().clone();
+                    c.add_assign(&v.expose().mul(key).unwrap()).unwrap();
+                    c
+                });
+                parts[0].add_assign(plain.poly()).unwrap();
+                assert_eq!(ct.parts(), parts);
+            }
+        });
+    }
+
+    #[test]
+    fn seeded_encryption_is_its_formula_on_whole_polynomials() {
+        each(|params, _, key, plain| {
+            let seed = || SecretSeed::from_bytes([4; 32]);
+            let encryptor =
+                SecretEncryptor::insecure_with_seed(params, key.clone(), seed()).unwrap();
+            let ct = encryptor.encrypt(plain).unwrap();
+            let basis = params.basis(2).unwrap();
+            let mut prg = seed().derive("secret-key encryption", 0);
+            let public = prg.public_seed();
+            let a: Poly<Ntt> = UniformXof::new(public).poly(&basis);
+            let e = prg.cbd21_poly(&basis).unwrap().into_ntt();
+            let mut c0 = rlwe_b(&a, key.q.expose(), e).unwrap();
+            c0.add_assign(plain.poly()).unwrap();
+            assert_eq!((ct.c0(), ct.seed()), (&c0, &public));
+        });
     }
 }

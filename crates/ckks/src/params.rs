@@ -9,6 +9,7 @@ use cipherloom_spec::{CkksChain, Scale};
 
 use crate::error::CkksError;
 use crate::keyswitch::KeySwitchTables;
+use crate::scratch::PolyPool;
 
 /// Version of the parameter semantics: part of the digest, raised when a chain comes to mean
 /// something else.
@@ -36,7 +37,8 @@ impl fmt::Debug for ParamsDigest {
 
 /// Checked, immutable parameters with their tables; cloning shares them.
 ///
-/// Memory: about 32N bytes for each prime (NTT tables) and 8N for the encoder.
+/// Memory: about 32N bytes for each prime (NTT tables), 8N for the encoder, and the polynomials of up to four plaintexts
+/// that were dropped, for the next ones.
 #[derive(Clone)]
 pub struct CkksParameters {
     inner: Arc<Inner>,
@@ -50,6 +52,8 @@ struct Inner {
     fft: SlotFft,
     tables: KeySwitchTables,
     digest: ParamsDigest,
+    /// Polynomials of dropped plaintexts, for the codec.
+    pool: Arc<PolyPool>,
 }
 
 impl fmt::Debug for CkksParameters {
@@ -116,6 +120,7 @@ impl CkksParameters {
                 fft,
                 tables,
                 digest,
+                pool: Arc::new(PolyPool::of_messages()),
             }),
         })
     }
@@ -226,6 +231,10 @@ impl CkksParameters {
 
     pub(crate) fn fft(&self) -> &SlotFft {
         &self.inner.fft
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<PolyPool> {
+        &self.inner.pool
     }
 
     pub(crate) fn tables(&self) -> &KeySwitchTables {

@@ -151,7 +151,7 @@ for_each_width! {
             forward_columns(twiddles, [cr, ci], [&mut *re, &mut *im]);
             len = 16;
             // An odd number of layers is left: one by itself.
-            if n.trailing_zeros() % 2 == 0 {
+            if n.trailing_zeros().is_multiple_of(2) {
                 single::<true>(twiddles, len, re, im);
                 len = 32;
             }

@@ -83,24 +83,38 @@ impl FloatLift {
     /// [`RingError::BasisMismatch`] unless the primes of `x` start the basis, [`RingError::Length`] unless `out` has N values.
     pub fn lift(&self, x: &Poly<Coeff>, out: &mut [f64]) -> Result<(), RingError> {
         x.basis().check_prefix_of(&self.basis)?;
-        if out.len() != x.n() {
-            return Err(RingError::Length {
-                what: "lifted coefficients",
-                got: out.len(),
-                expected: x.n(),
-            });
+        self.lift_residues(x.data(), out)
+    }
+
+    /// As [`FloatLift::lift`] for limb-major residues modulo the first primes of the basis, N for each.
+    ///
+    /// # Errors
+    /// [`RingError::Length`] unless there are residues for 1 to all primes, and `out` has N values.
+    pub fn lift_residues(&self, residues: &[u64], out: &mut [f64]) -> Result<(), RingError> {
+        let n = self.basis.n();
+        let limbs = (residues.len() / n).clamp(1, self.basis.len());
+        for (what, got, expected) in [
+            ("limb-major residues", residues.len(), limbs * n),
+            ("lifted coefficients", out.len(), n),
+        ] {
+            if got != expected {
+                return Err(RingError::Length {
+                    what,
+                    got,
+                    expected,
+                });
+            }
         }
-        let block = BLOCK.min(x.n());
-        let limbs = x.limbs();
+        let block = BLOCK.min(n);
         let scratch = || {
             let mut rows = Zeroizing::new(Words::zeroed((limbs + 2) * block));
             rows[..block].fill(1);
             rows
         };
         let lift = |rows: &mut Zeroizing<Words>, (c, out): (usize, &mut [f64])| {
-            self.lift_block(rows, x, c * block, out);
+            self.lift_block(rows, residues, c * block, out);
         };
-        if pays(x.n(), limbs) {
+        if pays(n, limbs) {
             out.par_chunks_exact_mut(block)
                 .enumerate()
                 .for_each_init(scratch, lift);
@@ -114,14 +128,15 @@ impl FloatLift {
     }
 
     /// `rows`: ones, a digit for each prime, and one row to work in.
-    fn lift_block(&self, rows: &mut [u64], x: &Poly<Coeff>, start: usize, out: &mut [f64]) {
+    fn lift_block(&self, rows: &mut [u64], residues: &[u64], start: usize, out: &mut [f64]) {
         let block = out.len();
-        let backend = x.basis().backend();
-        let limbs = x.limbs();
-        for (i, m) in x.basis().moduli().enumerate() {
+        let backend = self.basis.backend();
+        let n = self.basis.n();
+        let limbs = residues.len() / n;
+        for (i, m) in self.basis.moduli().take(limbs).enumerate() {
             let (known, rest) = rows.split_at_mut((i + 2) * block);
             let digit = &mut rest[(limbs - 1 - i) * block..][..block];
-            known[(i + 1) * block..].copy_from_slice(&x.limb(i)[start..start + block]);
+            known[(i + 1) * block..].copy_from_slice(&residues[i * n + start..][..block]);
             backend.convert(m, digit, known, block, &self.weights[i]);
             backend.reduce_assign(m, digit);
             known[(i + 1) * block..].copy_from_slice(digit);

@@ -17,7 +17,7 @@ use crate::backend::Backend;
 pub use doubles::Doubles;
 pub use fft::SlotFft;
 pub use lift::FloatLift;
-pub use round::{largest_scaled, residues_of_bytes, round_scaled, ROUND_LIMIT};
+pub use round::{largest_scaled, residues_of_bytes, residues_of_words, round_scaled, ROUND_LIMIT};
 
 /// Which instructions the kernels of this module use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

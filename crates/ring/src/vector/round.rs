@@ -1,7 +1,11 @@
-//! Doubles to integers, and small integers to residues.
+//! Doubles to integers, and integers to residues.
 
-use super::for_each_width;
+use super::{for_each_width, Width};
+use crate::backend::Backend;
 use crate::modulus::Modulus;
+
+/// Words that are reduced at a time: they stay in the first-level cache.
+const BLOCK: usize = 512;
 
 /// Values of [`round_scaled`] are below this in magnitude: 2^62.
 pub const ROUND_LIMIT: f64 = (1u64 << 62) as f64;
@@ -59,7 +63,7 @@ for_each_width! {
 }
 
 /// Signed bytes modulo the prime: residues in [0, q). Constant time in the values. `out` and `x` have one length.
-pub fn residues_of_bytes(width: super::Width, m: &Modulus, out: &mut [u64], x: &[i8]) {
+pub fn residues_of_bytes(width: Width, m: &Modulus, out: &mut [u64], x: &[i8]) {
     if m.value() > 128 {
         bytes_above(width, out, x, m.value());
     } else {
@@ -69,11 +73,40 @@ pub fn residues_of_bytes(width: super::Width, m: &Modulus, out: &mut [u64], x: &
     }
 }
 
+for_each_width! {
+    /// `out - (2^64 mod q)` modulo q where `x` is negative.
+    fn negative_words(out: &mut [u64], x: &[i64], q: u64, two64: u64) {
+        for (o, &x) in out.iter_mut().zip(x) {
+            let sum = *o + ((q - two64) & (x >> 63) as u64);
+            *o = sum.min(sum.wrapping_sub(q));
+        }
+    }
+}
+
+/// Any signed words modulo the prime: residues in [0, q). Constant time in the values. `out` and `x` have one length.
+pub fn residues_of_words(
+    width: Width,
+    backend: &dyn Backend,
+    m: &Modulus,
+    out: &mut [u64],
+    x: &[i64],
+) {
+    let two64 = m.reduce_u128(1 << 64);
+    for (out, x) in out.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+        // Negative ones are 2^64 too large as unsigned words.
+        for (o, &x) in out.iter_mut().zip(x) {
+            *o = x as u64;
+        }
+        backend.reduce_assign(m, out);
+        negative_words(width, out, x, m.value(), two64);
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::Width;
     use super::*;
+    use crate::backend::SimdChoice;
 
     fn samples() -> Vec<f64> {
         let mut x = vec![0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999999999999994];
@@ -139,6 +172,43 @@ mod tests {
                 let mut got = vec![0; x.len()];
                 residues_of_bytes(width, &m, &mut got, &x);
                 assert_eq!(got, want, "{q}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_become_residues() {
+        let mut x = vec![
+            0,
+            1,
+            -1,
+            i64::MAX,
+            i64::MIN,
+            i64::MIN + 1,
+            1 << 52,
+            -(1 << 52),
+        ];
+        let mut state = 7i64;
+        for k in 0..1500 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(5);
+            x.push(state >> (k % 64));
+        }
+        for q in [3u64, 97, 1_099_511_480_321, (1 << 50) - 27] {
+            let m = Modulus::new(q).unwrap();
+            x.extend([q as i64, -(q as i64)]);
+            let want: Vec<u64> = x
+                .iter()
+                .map(|&v| i128::from(v).rem_euclid(i128::from(q)) as u64)
+                .collect();
+            for simd in [SimdChoice::Scalar, SimdChoice::Auto] {
+                let backend = simd.backend().unwrap();
+                for width in Width::available() {
+                    let mut got = vec![0; x.len()];
+                    residues_of_words(width, &*backend, &m, &mut got, &x);
+                    assert_eq!(got, want, "{q}");
+                }
             }
         }
     }
