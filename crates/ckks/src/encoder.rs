@@ -4,12 +4,11 @@
 //! at a scale of 2^40 or more are off by about `2^-52 log2(N) B` from the transform and
 //! `sqrt(N/12) / scale` (one standard deviation) from rounding the coefficients. Measured at N = 2^13, B = 1:
 //! largest error over all slots 2^-33.7 at scale 2^40 (rounding), 2^-50.0 at scale 2^60 and above (transform).
-
 //!
-//! The transform, the rounding and the reduction have one order of operations and give the same bits on every processor.
-//! Coefficients below 2^52 are the product with the scale in double precision, rounded; the scale and the product are off
-//! by 2^-53 of them each. From 2^52 on that would be more than a unit, and the exact product of coefficient and scale is rounded
-//! once. Which of the two, is one decision for a whole polynomial, on its largest coefficient. Decoding takes the same time for all values.
+//! Roots of unity, transform, rounding and reduction are defined to the last bit: all processors and systems encode the same.
+//! Coefficients below 2^52 are products with the scale in double precision, rounded; scale and product are off by at most
+//! 2^-53 of their size. From 2^52 on that could be more than half a unit, so the exact product is rounded once. Which of the
+//! two is one decision for a polynomial, on its largest coefficient. Decoding takes the same time for all values.
 
 use cipherloom_ring::vector::{
     largest_scaled, residues_of_words, round_scaled, Doubles, FloatLift,

@@ -33,6 +33,7 @@ fn main() {
         println!("{width:?}: us");
         for log_n in [14, 15, 16] {
             let n = 1usize << log_n;
+            let tables = time(|| drop(black_box(SlotFft::with_width(n / 2, width))));
             let fft = SlotFft::with_width(n / 2, width);
             let mut a: Vec<f64> = (0..n).map(|k| (k as f64).sin()).collect();
             let mut b = vec![0.0; n];
@@ -50,7 +51,7 @@ fn main() {
             let m = Modulus::new((1 << 50) - 27).unwrap();
             let bytes = time(|| residues_of_bytes(width, &m, black_box(&mut limb), &bytes));
             println!(
-                "  N = 2^{log_n}: to slots {forward:.1}, to coefficients {inverse:.1}, round {round:.1}, \
+                "  N = 2^{log_n}: to slots {forward:.1}, to coefficients {inverse:.1} (tables {tables:.0}), round {round:.1}, \
                  largest {largest:.1}, bytes {bytes:.1} (tiny prime {small:.1})"
             );
         }

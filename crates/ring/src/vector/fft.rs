@@ -12,6 +12,7 @@
 //! Layers run two at a time. The layers of blocks of 2, 4 and 8 run on columns of the natural order instead, together
 //! with the bit reversal: the 8 elements of one block stand n/8 apart there.
 
+use super::roots::Roots;
 use super::{for_each_width, Doubles, Width};
 use crate::backend::Backend;
 
@@ -24,7 +25,7 @@ type Vector = [f64; LANES];
 
 /// Twiddle factors for every power-of-two length up to `n`. Memory: 16n bytes.
 ///
-/// A buffer of n complex numbers is 2n doubles, the real parts first. Same bits for every backend.
+/// A buffer of n complex numbers is 2n doubles, the real parts first. Results are the same bits on every processor and system.
 #[derive(Debug)]
 pub struct SlotFft {
     n: usize,
@@ -44,15 +45,14 @@ impl SlotFft {
     #[must_use]
     pub fn with_width(n: usize, width: Width) -> Self {
         let mut twiddles = Doubles::zeroed(2 * n);
+        let roots = Roots::new(4 * n.max(2));
         let mut len = 2;
         while len <= n {
-            let order = 4 * len as u64;
-            let mut power = 1u64;
+            let mut power = 1;
             for j in len / 2..len {
-                // The exponent is exact, so each twiddle is off by one rounding only.
-                let (im, re) = (std::f64::consts::TAU * power as f64 / order as f64).sin_cos();
+                let [re, im] = roots.power(power * (n / len));
                 (twiddles[j], twiddles[n + j]) = (re, im);
-                power = power * 5 % order;
+                power = power * 5 % (4 * len);
             }
             len *= 2;
         }

@@ -10,6 +10,7 @@
 mod doubles;
 mod fft;
 mod lift;
+mod roots;
 mod round;
 
 use crate::backend::Backend;
