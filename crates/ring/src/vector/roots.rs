@@ -44,6 +44,13 @@ impl Pair {
         fast_sum(q, (((self.0 - p) - e) + self.1) / d)
     }
 
+    fn plus(self, o: Self) -> Self {
+        let s = self.0 + o.0;
+        let b = s - self.0;
+        let e = (self.0 - (s - b)) + (o.0 - b);
+        fast_sum(s, e + (self.1 + o.1))
+    }
+
     /// `1 - self` for `|self| < 1`.
     fn from_one(self) -> Self {
         let Pair(s, e) = fast_sum(1.0, -self.0);
@@ -59,6 +66,17 @@ fn series(square: Pair, k: u32) -> Pair {
     })
 }
 
+/// Cosine and sine of `2 pi k / order`, an angle up to pi/4.
+fn by_series(order: usize, k: usize) -> [Pair; 2] {
+    // Dividing by the order is exact.
+    let Pair(p, e) = product(2.0 * PI.0, k as f64);
+    let angle = fast_sum(p, e + 2.0 * PI.1 * k as f64);
+    let scale = 1.0 / order as f64;
+    let x = Pair(angle.0 * scale, angle.1 * scale);
+    let square = x.times(x);
+    [series(square, 0), series(square, 1).times(x)]
+}
+
 /// The powers of exp(2 pi i / order), for an order that is a power of two from 8.
 pub(super) struct Roots {
     order: usize,
@@ -67,18 +85,22 @@ pub(super) struct Roots {
 }
 
 impl Roots {
+    /// Cost: a complex product of pairs for each root up to pi/4.
     pub(super) fn new(order: usize) -> Self {
-        let first = (0..=order / 8)
-            .map(|k| {
-                // Dividing by the order is exact.
-                let Pair(p, e) = product(2.0 * PI.0, k as f64);
-                let angle = fast_sum(p, e + 2.0 * PI.1 * k as f64);
-                let scale = 1.0 / order as f64;
-                let x = Pair(angle.0 * scale, angle.1 * scale);
-                let square = x.times(x);
-                [series(square, 0).0, series(square, 1).times(x).0]
-            })
-            .collect();
+        let count = order / 8 + 1;
+        // Every angle is a coarse one and a fine one.
+        let step = 1 << (order.trailing_zeros() / 2 - 1);
+        let fine: Vec<_> = (0..step).map(|k| by_series(order, k)).collect();
+        let coarse = (0..count).step_by(step).map(|k| by_series(order, k));
+        let mut first = Vec::with_capacity(count + step);
+        for [c, s] in coarse {
+            first.extend(fine.iter().map(|&[d, t]| {
+                let (re, im) = (c.times(d), s.times(t));
+                let (x, y) = (c.times(t), s.times(d));
+                [re.plus(Pair(-im.0, -im.1)).0, x.plus(y).0]
+            }));
+        }
+        first.truncate(count);
         Self { order, first }
     }
 
@@ -118,7 +140,7 @@ mod tests {
     /// In fixed point: the angle halved by square roots, then multiplied up.
     #[test]
     fn roots_are_the_nearest_doubles() {
-        for order in [8usize, 16, 1024, 1 << 14] {
+        for order in [8usize, 16, 32, 1024, 1 << 13, 1 << 16] {
             let one = BigInt::from(1) << BITS;
             let (mut c, mut s) = (BigInt::from(0), one.clone());
             for _ in 2..order.trailing_zeros() {
