@@ -111,7 +111,8 @@ impl Encoder {
         self.encode_vector(values.iter().copied(), values.len(), level, scale)
     }
 
-    /// Encodes one value in all slots: `re + im X^(N/2)`, each part the integer nearest to its exact product with the scale. No FFT, no NTT.
+    /// Encodes one value in all slots: `re + im X^(N/2)`, each part the integer nearest to its exact product with the scale.
+    /// No FFT, no NTT.
     ///
     /// # Errors
     /// `NotFinite`, `ValueTooLarge`, `LevelRange`.

@@ -52,7 +52,7 @@ impl Pair {
     }
 
     /// `1 - self` for `|self| < 1`.
-    fn from_one(self) -> Self {
+    fn one_minus(self) -> Self {
         let Pair(s, e) = fast_sum(1.0, -self.0);
         fast_sum(s, e - self.1)
     }
@@ -62,7 +62,7 @@ impl Pair {
 fn series(square: Pair, k: u32) -> Pair {
     (0..STEPS).rev().fold(ONE, |sum, i| {
         let k = f64::from(2 * i + k);
-        sum.times(square).over((k + 1.0) * (k + 2.0)).from_one()
+        sum.times(square).over((k + 1.0) * (k + 2.0)).one_minus()
     })
 }
 
