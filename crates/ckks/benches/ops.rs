@@ -1,6 +1,7 @@
 //! Milliseconds of the main operations: `cargo bench -p cipherloom-ckks`.
 //!
-//! One argument `QUICK` runs fewer repetitions. `RAYON_NUM_THREADS=1 taskset -c 0` measures one core;
+//! An argument `QUICK` runs fewer repetitions, `CODEC` the operations of encoder, encryptor and decryptor alone, `A`, `B2` or `C`
+//! those operating points alone. `RAYON_NUM_THREADS=1 taskset -c 0` measures one core;
 //! `CIPHERLOOM_SIMD=scalar` the portable kernels, `avx2` those without AVX-512.
 
 // A benchmark ends at the first error.
@@ -53,11 +54,18 @@ fn cpu_ms() -> f64 {
 }
 
 fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
-    let rotations = [1i64, 2, 3, 4, 5, 6, 7, 8];
+    let mut points = std::env::args().filter(|a| ["A", "B2", "C"].contains(&a.as_str()));
+    let (first, at) = (points.next(), name.split(':').next());
+    if first.is_some() && first.as_deref() != at && !points.any(|p| Some(p.as_str()) == at) {
+        return;
+    }
+    let codec_alone = std::env::args().any(|a| a == "CODEC");
+    let all = [1i64, 2, 3, 4, 5, 6, 7, 8];
+    let rotations = if codec_alone { &all[..1] } else { &all[..] };
     let start = Instant::now();
-    let f = CkksFixture::checked(literal, &rotations);
+    let f = CkksFixture::checked(literal, rotations);
     println!(
-        "{name}: {} limbs, {} special, set-up with 10 keys {:.0} ms",
+        "{name}: {} limbs, {} special, set-up with keys {:.0} ms",
         f.params.chain().q().len(),
         f.params.chain().p().len(),
         start.elapsed().as_secs_f64() * 1e3
@@ -75,6 +83,10 @@ fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
         println!("  {what:<28}{wall:12.3}{cpu:12.3}");
     };
     line("encode", &mut || drop(f.encoder.encode(&v, top, scale)));
+    let fine = cipherloom_spec::Scale::pow2(60);
+    line("encode, scale 2^60", &mut || {
+        drop(f.encoder.encode(&v, top, fine));
+    });
     line("decode", &mut || drop(f.encoder.decode(&plain)));
     line("encrypt, public key", &mut || {
         drop(f.encryptor.encrypt(&plain))
@@ -84,6 +96,15 @@ fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
     });
     line("expand seeded", &mut || drop(seeded.expand(&f.params)));
     line("decrypt", &mut || drop(f.decryptor.decrypt(&ct)));
+    line("decrypt and decode", &mut || {
+        drop(
+            f.encoder
+                .decode(&f.decryptor.decrypt(&ct).expect("decrypt")),
+        );
+    });
+    if codec_alone {
+        return;
+    }
     line("add", &mut || drop(ev.add(&ct, &ct)));
     line("mul_plain", &mut || drop(ev.mul_plain(&ct, &factor)));
     let mut acc = ev.mul_plain(&ct, &factor).expect("mul_plain");
@@ -99,7 +120,7 @@ fn bench(name: &str, literal: CkksLiteral, repetitions: usize) {
     });
     line("rotate", &mut || drop(ev.rotate(&ct, 1)));
     line("8 hoisted rotations", &mut || {
-        drop(ev.rotate_many(&ct, &rotations))
+        drop(ev.rotate_many(&ct, rotations))
     });
     line("hoist (decompose) alone", &mut || drop(ev.hoist(&ct)));
     line("conjugate", &mut || drop(ev.conjugate(&ct)));

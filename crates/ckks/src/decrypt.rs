@@ -39,17 +39,26 @@ impl Decryptor {
     pub fn decrypt_ntt(&self, ct: &Ciphertext) -> Result<Poly<Ntt>, CkksError> {
         self.params.check_digest("ciphertext", ct.digest())?;
         let s = self.key.q.expose();
-        // Horner, from the last part.
-        let mut parts = ct.parts().iter().rev();
-        let mut acc = match parts.next() {
-            Some(last) => last.clone(),
-            None => return Err(CkksError::Empty { op: "decrypt" }),
+        let Some((last, parts)) = ct.parts().split_last() else {
+            return Err(CkksError::Empty { op: "decrypt" });
         };
-        for part in parts {
-            acc.mul_assign(s)?;
-            acc.add_assign(part)?;
-        }
-        Ok(acc)
+        let basis = last.basis();
+        let backend = basis.backend();
+        Ok(self.params.pool().build(basis, |i, limb| {
+            let m = basis.modulus(i);
+            // Horner, from the last part.
+            let mut high = Some(last.limb(i));
+            for part in parts.iter().rev() {
+                match high.take() {
+                    Some(high) => backend.mul(m, limb, high, s.limb(i)),
+                    None => backend.mul_assign(m, limb, s.limb(i)),
+                }
+                backend.add_assign(m, limb, part.limb(i));
+            }
+            if let Some(high) = high {
+                limb.copy_from_slice(high);
+            }
+        }))
     }
 
     /// The raw decryption in coefficient form, residues modulo the level's primes.
@@ -65,6 +74,6 @@ impl Decryptor {
     /// # Errors
     /// `ParamsMismatch`.
     pub fn decrypt(&self, ct: &Ciphertext) -> Result<Plaintext, CkksError> {
-        Plaintext::from_poly(&self.params, self.decrypt_ntt(ct)?, ct.scale())
+        Plaintext::pooled(&self.params, self.decrypt_ntt(ct)?, ct.scale())
     }
 }

@@ -4,19 +4,33 @@
 //! at a scale of 2^40 or more are off by about `2^-52 log2(N) B` from the transform and
 //! `sqrt(N/12) / scale` (one standard deviation) from rounding the coefficients. Measured at N = 2^13, B = 1:
 //! largest error over all slots 2^-33.7 at scale 2^40 (rounding), 2^-50.0 at scale 2^60 and above (transform).
+//!
+//! Roots of unity, transform, rounding and reduction are defined to the last bit: all processors and systems encode the same.
+//! Coefficients below 2^52 are products with the scale in double precision, rounded; scale and product are off by at most
+//! 2^-53 of their size. From 2^52 on that could be more than half a unit, so the exact product is rounded once. Which of the
+//! two is one decision for a polynomial, on its largest coefficient. Decoding takes the same time for all values.
 
-use cipherloom_ring::{Coeff, Ntt, Poly};
+use cipherloom_ring::vector::{
+    largest_scaled, residues_of_words, round_scaled, Doubles, FloatLift,
+};
+use cipherloom_ring::{Basis, Coeff, Ntt, Poly, Words};
 use cipherloom_spec::Scale;
+use zeroize::Zeroizing;
 
 use crate::complex::Complex64;
 use crate::error::CkksError;
+use crate::exact::scaled;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
 
+/// Largest coefficient whose product with the scale is rounded to double precision.
+const DOUBLE_LIMIT_BITS: f64 = 52.0;
 /// Largest coefficient that is rounded to `i64`.
 const I64_LIMIT_BITS: f64 = 62.0;
 /// Largest coefficient that can be encoded at all: `i128` with room for a sign.
 const I128_LIMIT_BITS: f64 = 126.0;
+/// Largest scale that is used in double precision.
+const SCALE_LIMIT_BITS: f64 = 1000.0;
 
 /// Encodes and decodes for one parameter set. Slot j holds the value of the polynomial at
 /// `zeta^(5^j)`, `zeta = exp(i pi / N)`.
@@ -74,10 +88,7 @@ impl Encoder {
         if count > slots {
             return Err(CkksError::TooManyValues { got: count, slots });
         }
-        let mut v = Vec::with_capacity(slots);
-        v.extend(values);
-        v.resize(slots, Complex64::ZERO);
-        self.encode_vector(v, level, scale)
+        self.encode_vector(values, slots, level, scale)
     }
 
     /// Encodes a vector of power-of-two length m, repeated N/(2m) times. The FFT has m points only.
@@ -97,10 +108,11 @@ impl Encoder {
                 slots,
             });
         }
-        self.encode_vector(values.to_vec(), level, scale)
+        self.encode_vector(values.iter().copied(), values.len(), level, scale)
     }
 
-    /// Encodes one value in all slots: `re + im X^(N/2)`, each part rounded once. No FFT, no NTT.
+    /// Encodes one value in all slots: `re + im X^(N/2)`, each part the integer nearest to its exact product with the scale.
+    /// No FFT, no NTT.
     ///
     /// # Errors
     /// `NotFinite`, `ValueTooLarge`, `LevelRange`.
@@ -112,7 +124,7 @@ impl Encoder {
     ) -> Result<Plaintext, CkksError> {
         let [re, im] = self.constant_parts(value, level, scale)?;
         let basis = self.params.basis(level)?;
-        let mut poly = Poly::<Ntt>::zero(&basis);
+        let mut poly = self.params.pool().take(&basis);
         let half = basis.n() / 2;
         for i in 0..basis.len() {
             let [lo, hi] = constant_halves(&basis, i, re, im);
@@ -120,7 +132,7 @@ impl Encoder {
             limb[..half].fill(lo);
             limb[half..].fill(hi);
         }
-        Plaintext::from_poly(&self.params, poly, scale)
+        Plaintext::pooled(&self.params, poly, scale)
     }
 
     /// The integers of [`Encoder::encode_constant`], checked against the level's modulus.
@@ -134,10 +146,9 @@ impl Encoder {
         if !value.is_finite() {
             return Err(CkksError::NotFinite { index: 0 });
         }
-        let s = scale.to_f64();
-        let parts = [(value.re * s).round(), (value.im * s).round()];
-        self.check_magnitude(parts[0].abs().max(parts[1].abs()), level, scale)?;
-        Ok(parts.map(|x| x as i128))
+        let largest = value.re.abs().max(value.im.abs());
+        self.check_magnitude(largest, level, scale)?;
+        Ok([value.re, value.im].map(|x| scaled(x, scale)))
     }
 
     /// Encodes for the product with a ciphertext of canonical scale at `ct_level`: after the product and one
@@ -172,66 +183,108 @@ impl Encoder {
         self.encode_real(values, ct_level, scale)
     }
 
-    /// `v` has power-of-two length m and is repeated: the polynomial is one in `X^(N/(2m))`.
+    /// Up to m values, a power of two; the vector of length m is repeated: the polynomial is one in `X^(N/(2m))`.
     fn encode_vector(
         &self,
-        mut v: Vec<Complex64>,
+        values: impl Iterator<Item = Complex64>,
+        m: usize,
         level: usize,
         scale: Scale,
     ) -> Result<Plaintext, CkksError> {
         self.params.check_level("encode", level)?;
-        if let Some(index) = v.iter().position(|x| !x.is_finite()) {
-            return Err(CkksError::NotFinite { index });
+        let (mut v, mut c) = (Doubles::zeroed(2 * m), Doubles::zeroed(2 * m));
+        let (re, im) = v.split_at_mut(m);
+        let mut finite = true;
+        let slots = re.iter_mut().zip(im);
+        for ((re, im), x) in slots.zip(values) {
+            (*re, *im) = (x.re, x.im);
+            finite &= x.is_finite();
         }
-        let m = v.len();
-        self.params.fft().inverse(&mut v, scale.to_f64() / m as f64);
-        // NaN from an overflow of the transform counts as too large.
-        let largest = v.iter().fold(0.0, |acc: f64, x| {
-            let m = x.re.abs().max(x.im.abs());
-            if m > acc || m.is_nan() {
-                if m.is_nan() {
-                    f64::INFINITY
-                } else {
-                    m
-                }
-            } else {
-                acc
-            }
-        });
-        self.check_magnitude(largest, level, scale)?;
+        if !finite {
+            let index = (0..m).find(|&i| !(v[i].is_finite() && v[i + m].is_finite()));
+            return Err(CkksError::NotFinite {
+                index: index.unwrap_or_default(),
+            });
+        }
+        self.params.fft().to_coeffs(&mut v, &mut c);
+        let fft_factor = 1.0 / m as f64;
+        // An overflow of the transform counts as too large.
+        let width = self.params.fft().width();
+        let largest = largest_scaled(width, &c, fft_factor);
+        let log = self.check_magnitude(largest, level, scale)?;
         let basis = self.params.basis(level)?;
-        let (n, slots) = (self.params.n(), self.params.slots());
-        let stride = slots / m;
-        let poly = if largest < I64_LIMIT_BITS.exp2() {
-            let mut coeffs = zeroize::Zeroizing::new(vec![0i64; n]);
-            for (k, x) in v.iter().enumerate() {
-                coeffs[k * stride] = round_i64(x.re);
-                coeffs[k * stride + slots] = round_i64(x.im);
+        let mut coeffs = Zeroizing::new(vec![0i64; 2 * m]);
+        let poly = if log < DOUBLE_LIMIT_BITS && scale.log2() < SCALE_LIMIT_BITS {
+            // 1/m is a power of two: one rounding.
+            round_scaled(width, &mut coeffs, &c, scale.to_f64() * fft_factor);
+            self.reduced(&basis, coeffs)
+        } else if log < I64_LIMIT_BITS {
+            for (o, &x) in coeffs.iter_mut().zip(c.iter()) {
+                *o = scaled(x * fft_factor, scale) as i64;
             }
-            Poly::from_i64(&basis, &coeffs)?
+            self.reduced(&basis, coeffs)
         } else {
-            let mut coeffs = zeroize::Zeroizing::new(vec![0i128; n]);
-            for (k, x) in v.iter().enumerate() {
-                coeffs[k * stride] = x.re.round() as i128;
-                coeffs[k * stride + slots] = x.im.round() as i128;
-            }
-            Poly::from_i128(&basis, &coeffs)?
+            let exact = c.iter().map(|&x| scaled(x * fft_factor, scale));
+            self.reduced_wide(&basis, Zeroizing::new(exact.collect()))
         };
-        Plaintext::from_poly(&self.params, poly.into_ntt(), scale)
+        Plaintext::pooled(&self.params, poly, scale)
     }
 
-    fn check_magnitude(&self, largest: f64, level: usize, scale: Scale) -> Result<(), CkksError> {
+    /// Reduces coefficients and transforms, limb by limb.
+    fn reduced(&self, basis: &Basis, coeffs: Zeroizing<Vec<i64>>) -> Poly<Ntt> {
+        let coeffs = spread(coeffs, basis.n());
+        let width = self.params.fft().width();
+        self.transformed(basis, |i, limb| {
+            residues_of_words(width, basis.backend(), basis.modulus(i), limb, &coeffs);
+        })
+    }
+
+    /// As [`Encoder::reduced`] for magnitudes below 2^126, as three words of 50 bits each.
+    fn reduced_wide(&self, basis: &Basis, coeffs: Zeroizing<Vec<i128>>) -> Poly<Ntt> {
+        const WORD: u32 = 50;
+        let n = basis.n();
+        let coeffs = spread(coeffs, n);
+        let mut words = Zeroizing::new(Words::zeroed(4 * n));
+        for (k, &c) in coeffs.iter().enumerate() {
+            let c = (c as u128).wrapping_add(1 << I128_LIMIT_BITS as u32);
+            for i in 0..3 {
+                words[i * n + k] = (c >> (i as u32 * WORD)) as u64 & ((1 << WORD) - 1);
+            }
+        }
+        // What was added is taken off again.
+        words[3 * n..].fill(1);
+        self.transformed(basis, |i, limb| {
+            let m = basis.modulus(i);
+            let power = |e: u32| m.reduce_u128(1 << e);
+            let offset = m.neg(power(I128_LIMIT_BITS as u32));
+            let weights = [power(0), power(WORD), power(2 * WORD), offset];
+            basis.backend().convert(m, limb, &words, n, &weights);
+        })
+    }
+
+    /// A polynomial whose limbs `f` writes in coefficient form, below 4q.
+    fn transformed(&self, basis: &Basis, f: impl Fn(usize, &mut [u64]) + Sync) -> Poly<Ntt> {
+        self.params.pool().build(basis, |i, limb| {
+            f(i, limb);
+            basis.backend().ntt_forward(&basis.tables()[i], limb);
+        })
+    }
+
+    /// The bits of `largest * scale`, below those of half the modulus and of the integers that are rounded to.
+    fn check_magnitude(&self, largest: f64, level: usize, scale: Scale) -> Result<f64, CkksError> {
         let log_limit = (self.params.chain().log_q(level) - 1.0).min(I128_LIMIT_BITS);
+        // Of zero it is minus infinity, of no number it is none.
+        let log = largest.log2() + scale.log2();
         // One bit of rounding is left below the limit, so `>=` on the logarithm is enough.
-        if !largest.is_finite() || (largest > 0.0 && largest.log2() + 1e-9 >= log_limit) {
+        if log.is_nan() || log + 1e-9 >= log_limit {
             return Err(CkksError::ValueTooLarge {
-                log_coefficient: (largest.log2() / 8.0).ceil() * 8.0,
+                log_coefficient: (log / 8.0).ceil() * 8.0,
                 log_limit,
                 level,
                 scale,
             });
         }
-        Ok(())
+        Ok(log)
     }
 
     /// The values of all N/2 slots.
@@ -239,8 +292,8 @@ impl Encoder {
     /// # Errors
     /// `ParamsMismatch`.
     pub fn decode(&self, plaintext: &Plaintext) -> Result<Vec<Complex64>, CkksError> {
-        self.params.check_digest("plaintext", plaintext.digest())?;
-        self.decode_coeffs(&plaintext.poly().to_coeff(), plaintext.scale())
+        let slots = self.decode_slots(plaintext)?;
+        Ok(self.interleaved(&slots))
     }
 
     /// The real parts of all N/2 slots.
@@ -248,10 +301,26 @@ impl Encoder {
     /// # Errors
     /// `ParamsMismatch`.
     pub fn decode_real(&self, plaintext: &Plaintext) -> Result<Vec<f64>, CkksError> {
-        Ok(self.decode(plaintext)?.iter().map(|v| v.re).collect())
+        let slots = self.decode_slots(plaintext)?;
+        Ok(slots[..self.params.slots()].to_vec())
     }
 
-    /// Decodes residues in coefficient form, modulo any number of primes, as centred integers.
+    fn decode_slots(&self, plaintext: &Plaintext) -> Result<Doubles, CkksError> {
+        self.params.check_digest("plaintext", plaintext.digest())?;
+        let (poly, pool) = (plaintext.poly(), self.params.pool());
+        let basis = poly.basis();
+        // Coefficients, in a buffer of the pool.
+        let coeffs = pool.build(basis, |i, limb| {
+            limb.copy_from_slice(poly.limb(i));
+            basis.backend().ntt_inverse(&basis.tables()[i], limb);
+        });
+        let slots = self.slots_of(basis, coeffs.data(), plaintext.scale());
+        pool.give(vec![coeffs]);
+        slots
+    }
+
+    /// Decodes residues in coefficient form, modulo any number of primes, as centred integers. Cost: one FFT of N/2 points,
+    /// k^2/2 multiply-adds a coefficient for k primes. Takes the same time for all values.
     ///
     /// # Errors
     /// `Length` for another ring degree.
@@ -260,32 +329,68 @@ impl Encoder {
         poly: &Poly<Coeff>,
         scale: Scale,
     ) -> Result<Vec<Complex64>, CkksError> {
-        if poly.n() != self.params.n() {
+        let n = self.params.n();
+        if poly.n() != n {
             return Err(CkksError::Length {
                 what: "polynomial",
                 got: poly.n() * 8,
-                expected: self.params.n() * 8,
+                expected: n * 8,
             });
         }
-        let coeffs = zeroize::Zeroizing::new(centred_f64(poly)?);
-        let slots = self.params.slots();
-        let inv = 1.0 / scale.to_f64();
-        let mut v: Vec<Complex64> = (0..slots)
-            .map(|k| Complex64::new(coeffs[k] * inv, coeffs[k + slots] * inv))
-            .collect();
-        self.params.fft().forward(&mut v);
-        Ok(v)
+        let slots = self.slots_of(poly.basis(), poly.data(), scale)?;
+        Ok(self.interleaved(&slots))
+    }
+
+    fn interleaved(&self, slots: &[f64]) -> Vec<Complex64> {
+        let (re, im) = slots.split_at(self.params.slots());
+        let slots = re.iter().zip(im);
+        slots.map(|(&re, &im)| Complex64::new(re, im)).collect()
+    }
+
+    /// The real parts of all slots, then the imaginary ones, from residues in coefficient form.
+    fn slots_of(
+        &self,
+        basis: &Basis,
+        residues: &[u64],
+        scale: Scale,
+    ) -> Result<Doubles, CkksError> {
+        let n = self.params.n();
+        let (mut coeffs, mut slots) = (Doubles::zeroed(n), Doubles::zeroed(n));
+        FloatLift::new(basis)?.lift_residues(residues, &mut coeffs)?;
+        let (first, second) = inverse_scale(scale);
+        for c in coeffs.iter_mut() {
+            *c = *c * first * second;
+        }
+        self.params.fft().to_slots(&coeffs, &mut slots);
+        Ok(slots)
     }
 }
 
-/// Nearest integer, ties to even; `|x| < 2^62`. Adding 1.5 * 2^52 leaves no fraction bits.
-fn round_i64(x: f64) -> i64 {
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
-    if x.abs() < 1_125_899_906_842_624.0 {
-        ((x + SHIFT) - SHIFT) as i64
-    } else {
-        x.round() as i64
+/// Two factors whose product is 1 over the scale; one alone could be out of the range of a double.
+fn inverse_scale(scale: Scale) -> (f64, f64) {
+    if scale.log2().abs() < SCALE_LIMIT_BITS {
+        return (1.0 / scale.to_f64(), 1.0);
     }
+    let (mantissa, exponent) = scale.parts();
+    let e = exponent + 127;
+    let mantissa = (mantissa >> 64) as f64 / (1u64 << 63) as f64;
+    let power = |e: i32| f64::from(-e).exp2();
+    (power(e / 2) / mantissa, power(e - e / 2))
+}
+
+/// 2m coefficients of a polynomial in X^(n/(2m)), as n coefficients.
+fn spread<T>(coeffs: Zeroizing<Vec<T>>, n: usize) -> Zeroizing<Vec<T>>
+where
+    T: Copy + Default + zeroize::Zeroize,
+{
+    if coeffs.len() == n {
+        return coeffs;
+    }
+    let mut all = Zeroizing::new(vec![T::default(); n]);
+    for (a, &c) in all.iter_mut().step_by(n / coeffs.len()).zip(coeffs.iter()) {
+        *a = c;
+    }
+    all
 }
 
 /// The two values that `re + im X^(N/2)` takes in the NTT domain of limb `i`: X^(N/2) is
@@ -300,50 +405,4 @@ pub(crate) fn constant_halves(
     let root = m.pow(basis.tables()[i].psi(), basis.n() as u64 / 2);
     let (r, c) = (m.reduce_i128(re), m.mul(m.reduce_i128(im), root));
     [m.add(r, c), m.sub(r, c)]
-}
-
-/// Centred coefficients as `f64`, correct to a few units in the last place at any number of limbs.
-///
-/// Mixed radix digits (Garner), each centred in (-q_i/2, q_i/2): the number of smallest magnitude with these
-/// residues has zero digits above its size, so the sum from the top never cancels by more than a factor of about two.
-fn centred_f64(poly: &Poly<Coeff>) -> Result<Vec<f64>, CkksError> {
-    let basis = poly.basis();
-    let limbs = basis.len();
-    let mut place_f64 = vec![1.0; limbs];
-    let mut places = Vec::with_capacity(limbs);
-    let mut inverses = Vec::with_capacity(limbs);
-    for (i, m) in basis.moduli().enumerate() {
-        if i > 0 {
-            // Capped: past 2^1024 the digits of a decodable value are zero, and zero times infinity is no number.
-            let place = place_f64[i - 1] * basis.modulus(i - 1).value() as f64;
-            place_f64[i] = f64::min(place, f64::MAX);
-        }
-        // q_0 ... q_(j-1) modulo q_i for j <= i.
-        let mut acc = 1;
-        let mut row = Vec::with_capacity(i);
-        for j in 0..i {
-            row.push(m.shoup(acc));
-            acc = m.mul(acc, m.reduce(basis.modulus(j).value()));
-        }
-        places.push(row);
-        inverses.push(m.shoup(m.inv(acc)?));
-    }
-    let mut digits = zeroize::Zeroizing::new(vec![0i64; limbs]);
-    let out = (0..poly.n())
-        .map(|k| {
-            for (i, m) in basis.moduli().enumerate() {
-                let so_far = digits[..i].iter().zip(&places[i]).fold(0, |acc, (&d, &w)| {
-                    m.add(acc, m.mul_shoup(m.reduce_i64(d), w))
-                });
-                let d = m.mul_shoup(m.sub(poly.limb(i)[k], so_far), inverses[i]);
-                digits[i] = m.center(d);
-            }
-            digits
-                .iter()
-                .zip(&place_f64)
-                .rev()
-                .fold(0.0, |acc, (&d, &p)| acc + d as f64 * p)
-        })
-        .collect();
-    Ok(out)
 }

@@ -59,7 +59,7 @@ pub mod encoder;
 pub mod encrypt;
 pub mod error;
 pub mod evaluator;
-mod fft;
+mod exact;
 pub mod format;
 pub mod guide;
 pub mod keygen;

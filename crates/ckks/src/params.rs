@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cipherloom_ring::vector::SlotFft;
 use cipherloom_ring::{galois_element, Basis, SimdChoice};
 use cipherloom_spec::{CkksChain, Scale};
 
 use crate::error::CkksError;
-use crate::fft::SpecialFft;
 use crate::keyswitch::KeySwitchTables;
+use crate::scratch::PolyPool;
 
 /// Version of the parameter semantics: part of the digest, raised when a chain comes to mean
 /// something else.
@@ -36,7 +37,8 @@ impl fmt::Debug for ParamsDigest {
 
 /// Checked, immutable parameters with their tables; cloning shares them.
 ///
-/// Memory: about 32N bytes for each prime (NTT tables) and 8N for the encoder.
+/// Memory: about 32N bytes for each prime (NTT tables), 8N for the encoder, and the polynomials of up to four plaintexts
+/// that were dropped, for the next ones.
 #[derive(Clone)]
 pub struct CkksParameters {
     inner: Arc<Inner>,
@@ -47,9 +49,11 @@ struct Inner {
     q: Basis,
     /// Special primes first, then the ciphertext primes: a level is a prefix.
     pq: Basis,
-    fft: SpecialFft,
+    fft: SlotFft,
     tables: KeySwitchTables,
     digest: ParamsDigest,
+    /// Polynomials of dropped plaintexts, for the codec.
+    pool: Arc<PolyPool>,
 }
 
 impl fmt::Debug for CkksParameters {
@@ -106,7 +110,7 @@ impl CkksParameters {
         let pq = Basis::with_backend(n, &primes, backend)?;
         let q = pq.range(k..primes.len())?;
         let tables = KeySwitchTables::new(&chain, &q, &pq)?;
-        let fft = SpecialFft::new(chain.slots());
+        let fft = SlotFft::new(chain.slots(), q.backend());
         let digest = digest(&chain);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -116,6 +120,7 @@ impl CkksParameters {
                 fft,
                 tables,
                 digest,
+                pool: Arc::new(PolyPool::of_messages()),
             }),
         })
     }
@@ -224,8 +229,12 @@ impl CkksParameters {
         None
     }
 
-    pub(crate) fn fft(&self) -> &SpecialFft {
+    pub(crate) fn fft(&self) -> &SlotFft {
         &self.inner.fft
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<PolyPool> {
+        &self.inner.pool
     }
 
     pub(crate) fn tables(&self) -> &KeySwitchTables {

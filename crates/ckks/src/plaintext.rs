@@ -1,17 +1,38 @@
 //! Plaintexts: encoded polynomials with their level and scale.
 
+use std::sync::Arc;
+
 use cipherloom_ring::{Ntt, Poly};
 use cipherloom_spec::Scale;
 
 use crate::error::CkksError;
 use crate::params::{CkksParameters, ParamsDigest};
+use crate::scratch::PolyPool;
 
 /// An encoded polynomial in NTT form modulo q_0 ... q_level, with its scale.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Plaintext {
-    poly: Poly<Ntt>,
+    /// Exactly one, in a vector so that it can be taken out.
+    poly: Vec<Poly<Ntt>>,
     scale: Scale,
     digest: ParamsDigest,
+    /// Where the polynomial goes when the plaintext is dropped.
+    home: Option<Arc<PolyPool>>,
+}
+
+impl Drop for Plaintext {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.give(std::mem::take(&mut self.poly));
+        }
+    }
+}
+
+/// Same polynomial, scale and parameters.
+impl PartialEq for Plaintext {
+    fn eq(&self, o: &Self) -> bool {
+        self.digest == o.digest && self.scale == o.scale && self.poly == o.poly
+    }
 }
 
 impl Plaintext {
@@ -26,28 +47,40 @@ impl Plaintext {
     ) -> Result<Self, CkksError> {
         check_basis(params, &poly)?;
         Ok(Self {
-            poly,
+            poly: vec![poly],
             scale,
             digest: params.digest(),
+            home: None,
         })
+    }
+
+    /// As [`Plaintext::from_poly`] for a polynomial that came from the pool of the parameters.
+    pub(crate) fn pooled(
+        params: &CkksParameters,
+        poly: Poly<Ntt>,
+        scale: Scale,
+    ) -> Result<Self, CkksError> {
+        let mut plain = Self::from_poly(params, poly, scale)?;
+        plain.home = Some(params.pool().clone());
+        Ok(plain)
     }
 
     /// The polynomial.
     #[must_use]
     pub fn poly(&self) -> &Poly<Ntt> {
-        &self.poly
+        &self.poly[0]
     }
 
     /// Takes the polynomial out.
     #[must_use]
-    pub fn into_poly(self) -> Poly<Ntt> {
-        self.poly
+    pub fn into_poly(mut self) -> Poly<Ntt> {
+        self.poly.swap_remove(0)
     }
 
     /// Level: number of limbs minus one.
     #[must_use]
     pub fn level(&self) -> usize {
-        self.poly.limbs() - 1
+        self.poly().limbs() - 1
     }
 
     /// Scale.
@@ -65,7 +98,7 @@ impl Plaintext {
     /// Bytes in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.poly.limbs() * self.poly.n() * 8
+        self.poly().limbs() * self.poly().n() * 8
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cipherloom_ring::{Basis, Ntt, Poly, Words};
 use rayon::prelude::*;
+use zeroize::Zeroize;
 
 /// Buffers that are free. Belongs to one evaluator; holds as many as were ever in use at once.
 /// They hold parts of ciphertexts only, never secrets.
@@ -69,17 +70,56 @@ impl DerefMut for Scratch<'_> {
     }
 }
 
-/// Most buffers that a pool keeps; the oldest goes first.
+/// Most buffers that the pool of an evaluator keeps.
 const MAX_POLYS: usize = 64;
+/// Most that the other pools keep.
+const FEW_POLYS: usize = 4;
 
 /// Polynomials of dropped ciphertexts, for the next results, at any level: a buffer serves a polynomial of two thirds of its size
-/// or more. Belongs to one evaluator and its ciphertexts.
-#[derive(Debug, Default)]
+/// or more. Belongs to one evaluator and its ciphertexts; or to an encryptor; or, for messages, to the parameters.
+#[derive(Debug)]
 pub(crate) struct PolyPool {
     free: Mutex<Vec<Words>>,
+    /// Most that are kept; the oldest goes first.
+    limit: usize,
+    /// Whether what is kept at the end is wiped.
+    wipe: bool,
+}
+
+impl Default for PolyPool {
+    fn default() -> Self {
+        Self::new(MAX_POLYS, false)
+    }
+}
+
+impl Drop for PolyPool {
+    fn drop(&mut self) {
+        if self.wipe {
+            let free = self.free.get_mut();
+            free.unwrap_or_else(PoisonError::into_inner).zeroize();
+        }
+    }
 }
 
 impl PolyPool {
+    fn new(limit: usize, wipe: bool) -> Self {
+        Self {
+            free: Mutex::default(),
+            limit,
+            wipe,
+        }
+    }
+
+    /// Keeps few polynomials, for results that are made and dropped one after the other.
+    pub(crate) fn small() -> Self {
+        Self::new(FEW_POLYS, false)
+    }
+
+    /// As [`PolyPool::small`], for messages: what is kept is wiped with the pool.
+    pub(crate) fn of_messages() -> Self {
+        Self::new(FEW_POLYS, true)
+    }
+
     /// A polynomial over `basis` of unspecified content: write every limb.
     pub(crate) fn take(&self, basis: &Basis) -> Poly<Ntt> {
         let need = basis.len() * basis.n();
@@ -117,7 +157,7 @@ impl PolyPool {
     pub(crate) fn give(&self, polys: Vec<Poly<Ntt>>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         for p in polys {
-            if free.len() >= MAX_POLYS {
+            if free.len() >= self.limit {
                 free.remove(0);
             }
             free.push(p.into_words());
@@ -169,6 +209,21 @@ pub(crate) fn for_each_limb_pair(
     }
 }
 
+/// Runs a task for each limb of `n` words, in parallel if that is long, with something of each thread's own to work in.
+pub(crate) fn for_each_limb_with<T: Send, S>(
+    limbs: Vec<T>,
+    n: usize,
+    scratch: impl Fn() -> S + Sync + Send,
+    f: impl Fn(&mut S, T) + Sync + Send,
+) {
+    if n >= MIN_PARALLEL_DEGREE && limbs.len() > 1 {
+        limbs.into_par_iter().for_each_init(scratch, f);
+    } else {
+        let mut scratch = scratch();
+        limbs.into_iter().for_each(|limb| f(&mut scratch, limb));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +250,9 @@ mod tests {
         assert_eq!(pool.free.lock().unwrap().len(), 0);
         pool.give((0..100).map(|_| Poly::zero(&q)).collect());
         assert_eq!(pool.free.lock().unwrap().len(), MAX_POLYS);
+        let small = PolyPool::small();
+        small.give((0..10).map(|_| Poly::zero(&q)).collect());
+        assert_eq!(small.free.lock().unwrap().len(), FEW_POLYS);
     }
 
     #[test]

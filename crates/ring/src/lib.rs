@@ -5,6 +5,7 @@
 //! - [`convert`]: rescaling, base conversion, `ModUp` and `ModDown` of hybrid key switching.
 //! - [`crt`]: exact lift to centred integers.
 //! - [`UniformXof`] expands public seeds, [`SecretPrg`] samples secrets: two types on purpose.
+//! - [`vector`]: the FFT between slots and coefficients, and other kernels of encoding and decoding.
 //! - [`pack`]: compact bytes.
 
 pub mod automorphism;
@@ -21,6 +22,7 @@ pub mod packed;
 mod parallel;
 pub mod poly;
 pub mod prg;
+pub mod vector;
 pub mod words;
 pub mod xof;
 

@@ -45,11 +45,17 @@ impl UniformXof {
         fill_uniform(backend, m, out, |bytes| reader.fill(bytes));
     }
 
+    /// Limb `i` of [`UniformXof::poly`], with the kernels of the basis. `i` must be below its length (a programming error
+    /// otherwise).
+    pub fn fill_limb(&self, basis: &Basis, i: usize, out: &mut [u64]) {
+        self.fill_with(basis.backend(), basis.modulus(i), out);
+    }
+
     /// A uniform polynomial over `basis`. In either representation it is the same uniform
     /// distribution; both parties must ask for the same one.
     pub fn poly<R: Repr>(&self, basis: &Basis) -> Poly<R> {
         let mut out = Poly::zero(basis);
-        out.each(|b, i, limb| self.fill_with(b.backend(), b.modulus(i), limb));
+        out.each(|b, i, limb| self.fill_limb(b, i, limb));
         out
     }
 }

@@ -4,6 +4,7 @@ use super::{Coeff, Poly};
 use crate::basis::Basis;
 use crate::error::RingError;
 use crate::modulus::Modulus;
+use crate::vector::{residues_of_bytes, residues_of_words, Width};
 
 impl Poly<Coeff> {
     /// Reduces N signed bytes modulo every prime. Constant time in the values.
@@ -11,7 +12,10 @@ impl Poly<Coeff> {
     /// # Errors
     /// [`RingError::Length`] unless there are N values.
     pub fn from_i8(basis: &Basis, values: &[i8]) -> Result<Self, RingError> {
-        Self::from_signed(basis, values, |m, x| m.reduce_i64(i64::from(x)))
+        let width = Width::of(basis.backend());
+        Self::from_limbs(basis, values, |b, i, limb| {
+            residues_of_bytes(width, b.modulus(i), limb, values);
+        })
     }
 
     /// Reduces N signed integers modulo every prime. Constant time in the values.
@@ -19,7 +23,10 @@ impl Poly<Coeff> {
     /// # Errors
     /// [`RingError::Length`] unless there are N values.
     pub fn from_i64(basis: &Basis, values: &[i64]) -> Result<Self, RingError> {
-        Self::from_signed(basis, values, Modulus::reduce_i64)
+        let width = Width::of(basis.backend());
+        Self::from_limbs(basis, values, |b, i, limb| {
+            residues_of_words(width, b.backend(), b.modulus(i), limb, values);
+        })
     }
 
     /// Reduces N signed 128-bit integers modulo every prime; they may exceed the product of the
@@ -51,6 +58,20 @@ impl Poly<Coeff> {
         values: &[T],
         reduce: impl Fn(&Modulus, T) -> u64 + Sync + Send,
     ) -> Result<Self, RingError> {
+        Self::from_limbs(basis, values, |b, i, limb| {
+            let m = *b.modulus(i);
+            for (o, &v) in limb.iter_mut().zip(values) {
+                *o = reduce(&m, v);
+            }
+        })
+    }
+
+    /// Limbs that `fill` writes, after a check of the number of values.
+    fn from_limbs<T>(
+        basis: &Basis,
+        values: &[T],
+        fill: impl Fn(&Basis, usize, &mut [u64]) + Sync + Send,
+    ) -> Result<Self, RingError> {
         if values.len() != basis.n() {
             return Err(RingError::Length {
                 what: "coefficients",
@@ -59,12 +80,7 @@ impl Poly<Coeff> {
             });
         }
         let mut out = Self::zero(basis);
-        out.each(|b, i, limb| {
-            let m = *b.modulus(i);
-            for (o, &v) in limb.iter_mut().zip(values) {
-                *o = reduce(&m, v);
-            }
-        });
+        out.each(fill);
         Ok(out)
     }
 }

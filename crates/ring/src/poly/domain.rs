@@ -17,7 +17,12 @@ impl Poly<Coeff> {
 
     /// Forward NTT of every limb, in a copy.
     pub fn to_ntt(&self) -> Poly<Ntt> {
-        self.clone().into_ntt()
+        let mut out = Poly::zero(self.basis());
+        out.each(|b, i, limb| {
+            limb.copy_from_slice(self.limb(i));
+            b.backend().ntt_forward(&b.tables()[i], limb);
+        });
+        out
     }
 }
 
@@ -34,6 +39,11 @@ impl Poly<Ntt> {
 
     /// Inverse NTT of every limb, in a copy.
     pub fn to_coeff(&self) -> Poly<Coeff> {
-        self.clone().into_coeff()
+        let mut out = Poly::zero(self.basis());
+        out.each(|b, i, limb| {
+            limb.copy_from_slice(self.limb(i));
+            b.backend().ntt_inverse(&b.tables()[i], limb);
+        });
+        out
     }
 }
