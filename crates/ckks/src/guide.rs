@@ -140,10 +140,10 @@
 //! let relinearisation = size::evaluation_key_bytes(chain, top - 1);
 //! assert!((3_100_000..3_150_000).contains(&rotation));
 //! assert!(relinearisation < rotation);
-//! // All keys, in memory: 30 of 9.4 MB and one of 6.3 MB.
+//! // All keys, in memory: 30 of 6.4 MB and one of 4.2 MB.
 //! let memory = 30 * size::evaluation_key_memory_bytes(chain, top, true)
 //!     + size::evaluation_key_memory_bytes(chain, top - 1, false);
-//! assert!((290_000_000..296_000_000).contains(&memory));
+//! assert!((193_000_000..199_000_000).contains(&memory));
 //! // The weights: expanded 235 MB, in a store less than 1 MB, because a vector of period 256 has 512 coefficients.
 //! assert_eq!(matrix.plaintext_bytes(&params), 256 * 7 * 8 * 16384);
 //! // A ciphertext to send: 0.6 MB.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Value of [`Document::format`].
 pub const FORMAT: &str = "cipherloom-plan";
 /// Version of the document and of everything it implies.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Largest plan document that is read, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 /// Frame stage of the set-up (handshake, keys).
