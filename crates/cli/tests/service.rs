@@ -246,7 +246,7 @@ fn two_clients_at_a_time_limits_and_stops() {
     let said = refusal(&second, 3);
     assert!(said.contains("limit"), "{said}");
     println!("refused in {:?}", began.elapsed());
-    assert_eq!(server.ends()[0]["reason"], "busy");
+    assert_eq!(server.end_after(0)["reason"], "busy");
     let first = json_of(&first.end(LONG));
     close(&first["logits"], &a["logits"]);
     assert_eq!(first["keys_reused"], true);
