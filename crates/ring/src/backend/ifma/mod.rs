@@ -3,7 +3,7 @@
 //! Residues are below 2^50, so lazy values below 4q fit the 52 bits that the unit multiplies.
 //! Results equal those of the scalar backend bit for bit: every kernel ends fully reduced.
 //!
-//! This module and its children hold the only unsafe code of the workspace. Two obligations are
+//! Unsafe code of the workspace is in this crate's kernel modules only (and in `heap`). Two obligations are
 //! discharged here: kernels run only if the processor has the instructions (an [`IfmaBackend`]
 //! exists only after detection), and pointers stay within slices (lengths are taken as the shortest
 //! operand, and NTT lengths are asserted).
