@@ -5,7 +5,7 @@ mod common;
 
 use cipherloom_ring::backend::ScalarBackend;
 use cipherloom_ring::{
-    Automorphism, Backend, Basis, Modulus, Ntt, PackedPoly, Poly, RingError, SimdChoice,
+    Automorphism, Backend, Basis, Modulus, Ntt, PackedPoly, Poly, RingError, SimdChoice, Words,
 };
 use common::{backends, edgy, primes, primes_of_all_sizes, Mix};
 use proptest::prelude::*;
@@ -478,16 +478,15 @@ proptest! {
             prop_assert_eq!(&got, &want, "{}", backend.name());
             // A row at a time, whatever the order.
             let row = 8 << (cut % 3).min(log_n as usize - 4);
-            let mut got = vec![0; n];
+            let mut got = Words::zeroed(n);
             for (i, part) in x.chunks(row).enumerate().rev() {
-                backend.permute_row(&mut got, part, i * row, &a);
+                backend.permute_row(&mut got, part, i * row, &a, i % 2 == 1);
             }
             prop_assert_eq!(&got[..n - cut], &want[..], "{}", backend.name());
         }
     }
 }
 
-/// The methods of the trait, from its source: a new one must be added to this suite (transforms are in `backends_ntt.rs`).
 #[test]
 fn packed_products_are_those_of_the_words() {
     let n = 512;
@@ -526,6 +525,7 @@ fn packed_products_are_those_of_the_words() {
     }
 }
 
+/// The methods of the trait, from its source: a new one must be added to this suite (transforms are in `backends_ntt.rs`).
 #[test]
 fn every_kernel_is_in_this_suite() {
     let source = include_str!("../src/backend/mod.rs");

@@ -11,6 +11,8 @@ use crate::error::CkksError;
 use crate::keys::EvaluationKey;
 use crate::scratch::{for_each_chunk, for_each_limb_pair, PolyPool, ScratchPool};
 
+/// Size of a result that is written past the caches.
+const STREAM_BYTES: usize = 12 << 20;
 /// Digits that one call of the inner-product kernel takes.
 const TERMS: usize = 8;
 
@@ -190,20 +192,22 @@ impl KeySwitchTables {
         pool: &ScratchPool,
         out: [&mut [u64]; 2],
     ) {
-        let (t, backend) = (self.tiling, self.q.backend());
+        let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
         let (j, m) = (self.special + i, self.q.modulus(i));
         let digit_count = self.digit_count(level);
         let remainders = match rows {
             Rows::Fresh(..) => digit_count,
             Rows::Hoisted(_) => 0,
         };
+        // A result that the caches do not hold is not worth fetching first.
+        let streaming = 2 * (level + 1) * n * size_of::<u64>() >= STREAM_BYTES;
         let mut scratch = pool.take((digit_count + 4) * t.row);
         let (turned, scratch) = scratch.split_at_mut(t.row);
         let (acc, scratch) = scratch.split_at_mut(2 * t.row);
         for s in 0..t.rows {
             let row = s * t.row..(s + 1) * t.row;
             let mut ahead = Ahead::new();
-            if let Some(automorphism) = output.automorphism {
+            if let (false, Some(automorphism)) = (streaming, output.automorphism) {
                 let lines = &automorphism.destinations()[row.start / 8..row.end / 8];
                 for out in &out {
                     ahead.push_lines(out.as_ptr(), lines);
@@ -238,7 +242,7 @@ impl KeySwitchTables {
                     add.add_row(backend, m, (half, i), row.clone(), dst);
                 }
                 if let Some(automorphism) = output.automorphism {
-                    backend.permute_row(out[half], turned, row.start, automorphism);
+                    backend.permute_row(out[half], turned, row.start, automorphism, streaming);
                 }
             }
         }

@@ -161,8 +161,16 @@ pub trait Backend: Debug + Send + Sync {
     fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]);
 
     /// The part of [`Backend::permute`] that reads `row`, which is `a` from word `offset` on (multiples of 8), with the tables of an
-    /// automorphism: writes those blocks of 8 of `out` whose sources lie in the row.
-    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism);
+    /// automorphism: writes those blocks of 8 of `out` whose sources lie in the row. `streaming` says that `out` will not be read
+    /// soon: a hint to write past the caches.
+    fn permute_row(
+        &self,
+        out: &mut [u64],
+        row: &[u64],
+        offset: usize,
+        a: &Automorphism,
+        streaming: bool,
+    );
 }
 
 /// Which kernels to use.

@@ -256,7 +256,7 @@ impl Backend for ScalarBackend {
         }
     }
 
-    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism) {
+    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism, _: bool) {
         let blocks = &a.destinations()[offset / 8..];
         for (x, &to) in row.chunks_exact(8).zip(blocks) {
             let range = 8 * to as usize..8 * to as usize + 8;

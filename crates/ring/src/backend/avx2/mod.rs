@@ -313,7 +313,7 @@ impl Backend for Avx2Backend {
         }
     }
 
-    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism) {
+    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism, _: bool) {
         assert_eq!(out.len(), a.n(), "permuted limb");
         assert!(
             offset.is_multiple_of(8)

@@ -340,7 +340,14 @@ impl Backend for IfmaBackend {
         }
     }
 
-    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism) {
+    fn permute_row(
+        &self,
+        out: &mut [u64],
+        row: &[u64],
+        offset: usize,
+        a: &Automorphism,
+        streaming: bool,
+    ) {
         assert_eq!(out.len(), a.n(), "permuted limb");
         assert!(
             offset.is_multiple_of(8) && row.len().is_multiple_of(8) && offset + row.len() <= a.n(),
@@ -348,6 +355,13 @@ impl Backend for IfmaBackend {
         );
         let blocks = &a.destinations()[offset / 8..(offset + row.len()) / 8];
         // SAFETY: features were detected; destinations are blocks of the limb, as many as the row has.
-        unsafe { pointwise::permute_row(out, row, blocks, a.perm()) }
+        unsafe {
+            // A line that is written past the caches must be one.
+            if streaming && (out.as_ptr() as usize).is_multiple_of(64) {
+                pointwise::permute_row::<true>(out, row, blocks, a.perm());
+            } else {
+                pointwise::permute_row::<false>(out, row, blocks, a.perm());
+            }
+        }
     }
 }

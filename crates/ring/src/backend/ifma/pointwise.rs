@@ -451,16 +451,30 @@ pub(super) unsafe fn permute(out: &mut [u64], a: &[u64], perm: &[u32]) {
 /// Block i of `row` goes to block `blocks[i]` of `out`, its words ordered by the low bits of that block of `perm`.
 ///
 /// # Safety
-/// Features detected; `row` has 8 words for each entry of `blocks`, whose entries are blocks of `out` and `perm`.
+/// Features detected; `out` starts at a multiple of 64 bytes if `STREAM`; `row` has 8 words for each entry of `blocks`, whose entries are blocks of `out` and `perm`.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn permute_row(out: &mut [u64], row: &[u64], blocks: &[u32], perm: &[u32]) {
+pub(super) unsafe fn permute_row<const STREAM: bool>(
+    out: &mut [u64],
+    row: &[u64],
+    blocks: &[u32],
+    perm: &[u32],
+) {
     for (x, &to) in row.chunks_exact(8).zip(blocks) {
         let to = 8 * to as usize;
         // SAFETY: as the caller promises; the permutation uses the low 3 bits.
         unsafe {
             let index = _mm256_loadu_si256(perm.as_ptr().add(to).cast());
             let x = _mm512_permutexvar_epi64(_mm512_cvtepu32_epi64(index), load(x.as_ptr()));
-            store(out.as_mut_ptr().add(to), x);
+            let p = out.as_mut_ptr().add(to);
+            if STREAM {
+                _mm512_stream_si512(p.cast(), x);
+            } else {
+                store(p, x);
+            }
         }
+    }
+    if STREAM {
+        // Stores past the caches are ordered before what follows by a fence only.
+        _mm_sfence();
     }
 }
