@@ -57,6 +57,36 @@ pub enum CkksError {
         /// Scale of the right operand.
         right: Scale,
     },
+    /// The scale of a result leaves no room for its values.
+    #[error(
+        "{op}: a result of scale {scale} does not fit level {level}, whose modulus has {log_modulus:.1} bits: the scale must be \
+         below half of it; rescale before, use a smaller scale, or work at a higher level"
+    )]
+    ScaleTooLarge {
+        /// Operation.
+        op: &'static str,
+        /// Scale of the result.
+        scale: Scale,
+        /// Level of the result, before a rescale.
+        level: usize,
+        /// log2 of the modulus of that level.
+        log_modulus: f64,
+    },
+    /// The scale of a result or of a constant is below what rounding adds.
+    #[error(
+        "{op}: the scale {scale} is below 2^{log_min}, and rounding would take the place of the values (level {level}); multiply \
+         before the rescale, or use a larger scale"
+    )]
+    ScaleTooSmall {
+        /// Operation.
+        op: &'static str,
+        /// Scale of the result, or of the constant.
+        scale: Scale,
+        /// Level of the result.
+        level: usize,
+        /// log2 of the smallest scale.
+        log_min: u32,
+    },
     /// No prime is left to rescale by.
     #[error(
         "{op}: a ciphertext at level {level} cannot be rescaled, the base level is {base}; \

@@ -154,7 +154,7 @@ impl PolyPool {
         self.build(basis, |i, out| out.copy_from_slice(p.limb(i)))
     }
 
-    pub(crate) fn give(&self, polys: Vec<Poly<Ntt>>) {
+    pub(crate) fn give(&self, polys: impl IntoIterator<Item = Poly<Ntt>>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         for p in polys {
             if free.len() >= self.limit {
@@ -248,10 +248,10 @@ mod tests {
         drop(pool.take(&q));
         assert_eq!(pool.take(&q).limbs(), 2, "a third of it stays unused");
         assert_eq!(pool.free.lock().unwrap().len(), 0);
-        pool.give((0..100).map(|_| Poly::zero(&q)).collect());
+        pool.give((0..100).map(|_| Poly::zero(&q)));
         assert_eq!(pool.free.lock().unwrap().len(), MAX_POLYS);
         let small = PolyPool::small();
-        small.give((0..10).map(|_| Poly::zero(&q)).collect());
+        small.give((0..10).map(|_| Poly::zero(&q)));
         assert_eq!(small.free.lock().unwrap().len(), FEW_POLYS);
     }
 

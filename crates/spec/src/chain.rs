@@ -43,7 +43,8 @@ impl CkksLiteral {
     ///
     /// # Errors
     /// Names the field that is out of range; `Insecure` above the security table over all primes; `SpecialPrimes` when a
-    /// digit is larger than the special modulus; `NoPrime` when the ring has no prime of an asked-for size left.
+    /// digit is larger than the special modulus; `NoPrime` when the ring has no prime of an asked-for size left; `LevelScale` when
+    /// the scale of a level is below N or not below half its modulus, so that no value could be computed with there.
     pub fn check(self) -> Result<CkksChain, SpecError> {
         max_log_qp(self.log_n).ok_or(SpecError::RingDegree {
             log_n: self.log_n,
@@ -155,6 +156,19 @@ impl CkksLiteral {
                     need,
                     digit,
                     dnum: chain.literal.dnum as usize,
+                });
+            }
+        }
+        for (level, scale) in chain.scales.iter().enumerate() {
+            let log_scale = scale.log2();
+            let (min, max) = (f64::from(chain.log_n()), chain.log_q(level) - 1.0);
+            // As for the results of operations: the value one and a bit for its sign fit.
+            if log_scale < min || log_scale >= max {
+                return Err(SpecError::LevelScale {
+                    level,
+                    log_scale,
+                    min,
+                    max,
                 });
             }
         }

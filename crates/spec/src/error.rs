@@ -27,7 +27,7 @@ pub enum SpecError {
         max: u32,
     },
     /// A prime size that the arithmetic does not support.
-    #[error("{field}[{index}] = {bits} bits; supported prime sizes are {min} to {max} bits")]
+    #[error("{field}[{index}] = {bits} bits; supported prime sizes are {min} to {max} bits: choose one of them")]
     PrimeBits {
         /// Name of the literal's field.
         field: &'static str,
@@ -51,7 +51,7 @@ pub enum SpecError {
         log_2n: u32,
     },
     /// A field outside its range.
-    #[error("{field} = {value} is outside {min}..={max}")]
+    #[error("{field} = {value} is outside {min}..={max}; choose a value in that range")]
     Field {
         /// Name of the literal's field.
         field: &'static str,
@@ -73,6 +73,21 @@ pub enum SpecError {
         digit: usize,
         /// Number of digits.
         dnum: usize,
+    },
+    /// A level whose modulus cannot hold its scale.
+    #[error(
+        "the scale of level {level} is 2^{log_scale:.1}, outside 2^{min:.1} to 2^{max:.1}, N and half the modulus of that level; \
+         in q_bits make the first primes larger than log_scale and the others of its size"
+    )]
+    LevelScale {
+        /// The level.
+        level: usize,
+        /// log2 of its canonical scale.
+        log_scale: f64,
+        /// log2 of the smallest scale.
+        min: f64,
+        /// log2 of half the modulus.
+        max: f64,
     },
     /// A shape that a layout or schedule cannot hold.
     #[error("{what}: {detail}")]

@@ -158,10 +158,11 @@ pub fn copies() -> Res<Copies> {
     let rig = Rig::new(&params, &[], params.top_level())?;
     let x = rig.encrypt(&values(64, 1), params.top_level())?;
     let ev = &rig.evaluator;
+    let product = ev.mul_constant(&x, 0.5.into(), x.scale())?;
     Ok(Copies {
         copy_ms: median(21, || Ok(x.clone()))?,
         drop_one_level_ms: median(21, || Ok(ev.drop_level(&x, x.level() - 1)?))?,
-        rescale_ms: median(21, || Ok(ev.rescale(&x)?))?,
+        rescale_ms: median(21, || Ok(ev.rescale(&product)?))?,
         product_ms: median(21, || Ok(ev.mul(&x, &x)?))?,
     })
 }

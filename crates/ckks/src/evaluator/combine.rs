@@ -15,7 +15,8 @@ impl Evaluator {
     ///
     /// # Errors
     /// `Empty`, `LevelMismatch` for a ciphertext below `level`, `Parts` unless all have two, `NotFinite`,
-    /// `ValueTooLarge`, `LevelRange`, `ParamsMismatch`.
+    /// `ValueTooLarge`, `ScaleTooLarge` for a scale that the level cannot hold, `ScaleTooSmall` for one below that of a
+    /// ciphertext, `LevelRange`, `ParamsMismatch`.
     pub fn linear_combination(
         &self,
         terms: &[(&Ciphertext, Complex64)],
@@ -28,6 +29,7 @@ impl Evaluator {
             return Err(CkksError::Empty { op: OP });
         }
         let basis = self.params.basis(level)?;
+        self.check_result(OP, level, scale)?;
         let mut constants = Vec::with_capacity(terms.len());
         for (a, c) in terms {
             self.check_ct(a)?;
@@ -40,6 +42,7 @@ impl Evaluator {
                 });
             }
             let scale = scale.over(a.scale());
+            self.check_min(OP, level, scale, 0)?;
             constants.push(self.encoder.constant_parts(*c, level, scale)?);
         }
         let start = self.encoder.constant_parts(constant, level, scale)?;

@@ -14,16 +14,47 @@ impl Evaluator {
     /// each coefficient of each part. Cost: an inverse NTT and l forward NTTs for each part.
     ///
     /// # Errors
-    /// `LevelExhausted` at or below the base level, `ParamsMismatch`.
+    /// `LevelExhausted` at or below the base level, `ScaleTooSmall` for a ciphertext whose scale is no product yet,
+    /// `ParamsMismatch`.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         self.check_ct(a)?;
-        self.check_rescale("rescale", a.level())?;
+        self.check_rescaled("rescale", a.level(), a.scale())?;
         let out = self.rescaled(a)?;
         self.counter.rescale();
         Ok(out)
     }
 
-    pub(super) fn check_rescale(&self, op: &'static str, level: usize) -> Result<(), CkksError> {
+    /// [`Evaluator::rescale`] of `a`; its polynomials go to the evaluator, for its next results.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rescale`]; `a` is unchanged then.
+    pub fn rescale_assign(&self, a: &mut Ciphertext) -> Result<(), CkksError> {
+        self.check_ct(a)?;
+        let level = a.level();
+        let scale = self.check_rescaled("rescale_assign", level, a.scale())?;
+        let tables = self.params.tables();
+        let parts = tables.rescale(a.parts(), &self.pool, &self.polys)?;
+        let old = std::mem::replace(a.parts_mut(), parts);
+        self.polys.give(old);
+        a.set_scale(scale);
+        self.counter.rescale();
+        Ok(())
+    }
+
+    /// The scale after a rescale of a ciphertext at this level and scale, if it has one.
+    pub(super) fn check_rescaled(
+        &self,
+        op: &'static str,
+        level: usize,
+        scale: Scale,
+    ) -> Result<Scale, CkksError> {
+        self.check_rescale(op, level)?;
+        let scale = scale.rescaled(self.params.chain().q()[level]);
+        self.check_min(op, level - 1, scale, self.params.chain().log_n())?;
+        Ok(scale)
+    }
+
+    fn check_rescale(&self, op: &'static str, level: usize) -> Result<(), CkksError> {
         let base = self.params.base_level();
         if level <= base {
             return Err(CkksError::LevelExhausted { op, level, base });
@@ -41,20 +72,14 @@ impl Evaluator {
         Ok(self.made(parts, a.scale().rescaled(q)))
     }
 
-    /// Drops primes: the same value and scale at a lower level. Free. The scale stays, so the result has the
+    /// Drops primes: the same value and scale at a lower level. Cost: a copy. The scale stays, so the result has the
     /// canonical scale of its level only if the two are equal: see [`Evaluator::align`].
     ///
     /// # Errors
-    /// `LevelRange` above the ciphertext's level, `ParamsMismatch`.
+    /// `LevelRange` above the ciphertext's level, `ScaleTooLarge` at a level that cannot hold the scale, for example of a
+    /// product that was not rescaled, `ParamsMismatch`.
     pub fn drop_level(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, CkksError> {
-        self.check_ct(a)?;
-        if level > a.level() {
-            return Err(CkksError::LevelRange {
-                op: "drop_level",
-                level,
-                max: a.level(),
-            });
-        }
+        self.check_drop("drop_level", a, level)?;
         let basis = self.params.basis(level)?;
         let parts = a
             .parts()
@@ -62,6 +87,33 @@ impl Evaluator {
             .map(|p| self.polys.copy_to(&basis, p))
             .collect();
         Ok(self.made(parts, a.scale()))
+    }
+
+    /// [`Evaluator::drop_level`] of `a`, without a copy. The memory of the dropped limbs stays with `a` until it is dropped itself.
+    ///
+    /// # Errors
+    /// As [`Evaluator::drop_level`]; `a` is unchanged then.
+    pub fn drop_level_assign(&self, a: &mut Ciphertext, level: usize) -> Result<(), CkksError> {
+        self.check_drop("drop_level_assign", a, level)?;
+        for part in a.parts_mut() {
+            part.truncate(level + 1)?;
+        }
+        Ok(())
+    }
+
+    fn check_drop(&self, op: &'static str, a: &Ciphertext, level: usize) -> Result<(), CkksError> {
+        self.check_ct(a)?;
+        if level > a.level() {
+            return Err(CkksError::LevelRange {
+                op,
+                level,
+                max: a.level(),
+            });
+        }
+        if level == a.level() {
+            return Ok(());
+        }
+        self.check_fits(op, level, a.scale())
     }
 
     /// Brings `a` from its level l to `level` < l at the canonical scale of `level`: drops to

@@ -1,7 +1,15 @@
 //! Homomorphic operations.
 //!
-//! Rules of every operation: inputs are never changed; operands must agree in parameters, level and
-//! (for sums) scale, else a typed error names both; each operation is counted exactly once.
+//! Rules of every operation: inputs are never changed, but for the first of a function that ends in `_assign`; operands must agree
+//! in parameters, level and (for sums) scale, else a typed error names both; each operation is counted exactly once.
+//!
+//! Scales. The result of a product, a rescale or a level drop must have a scale that its level can hold, else there is an error and no
+//! result: `ScaleTooLarge` unless twice the scale is below q_0 ... q_level, so that the value one and a bit for the sign fit;
+//! `ScaleTooSmall` for a scale below N, about the largest error that one rounding adds to a slot. Values above one
+//! need more: their size is not known here, so a circuit leaves them the bits.
+//!
+//! Memory. Results take the polynomials of dropped results of the same evaluator: a loop that keeps as many ciphertexts in each turn
+//! allocates none, whatever the levels, only the lists of the parts. Operations that end in `_assign` allocate nothing.
 
 mod arith;
 mod combine;
@@ -125,12 +133,13 @@ impl Evaluator {
         })
     }
 
-    /// `sum of a_i b_i`, pointwise; the caller has checked that the bases agree and there is a term.
-    fn dot(&self, terms: &[(&Poly<Ntt>, &Poly<Ntt>)]) -> Poly<Ntt> {
-        let basis = terms[0].0.basis();
+    /// `a_0 b_1 + a_1 b_0`, pointwise; the caller has checked that the bases agree.
+    fn cross(&self, a: &[Poly<Ntt>], b: &[Poly<Ntt>]) -> Poly<Ntt> {
+        let basis = a[0].basis();
         self.polys.build(basis, |i, out| {
             out.fill(0);
-            let limbs: Vec<_> = terms.iter().map(|(a, b)| (a.limb(i), b.limb(i))).collect();
+            let limbs = [(&a[0], &b[1]), (&a[1], &b[0])];
+            let limbs = limbs.map(|(p, q)| (p.limb(i), q.limb(i)));
             basis.backend().dot_add(basis.modulus(i), out, &limbs);
         })
     }
@@ -154,6 +163,46 @@ impl Evaluator {
         self.check_ct(a)?;
         self.check_ct(b)?;
         same_level(op, a.level(), b.level())
+    }
+
+    /// Fails unless the value one at this scale is below half the modulus of the level.
+    fn check_fits(&self, op: &'static str, level: usize, scale: Scale) -> Result<(), CkksError> {
+        let log_modulus = self.params.chain().log_q(level);
+        if scale.log2() + 1.0 < log_modulus {
+            return Ok(());
+        }
+        Err(CkksError::ScaleTooLarge {
+            op,
+            scale,
+            level,
+            log_modulus,
+        })
+    }
+
+    /// Fails for a scale below 2^`log_min`.
+    fn check_min(
+        &self,
+        op: &'static str,
+        level: usize,
+        scale: Scale,
+        log_min: u32,
+    ) -> Result<(), CkksError> {
+        // A scale that is a quotient of equal ones may be off by its rounding.
+        if scale.log2() + 1e-6 >= f64::from(log_min) {
+            return Ok(());
+        }
+        Err(CkksError::ScaleTooSmall {
+            op,
+            scale,
+            level,
+            log_min,
+        })
+    }
+
+    /// Fails unless a result can have this scale at this level.
+    fn check_result(&self, op: &'static str, level: usize, scale: Scale) -> Result<(), CkksError> {
+        self.check_fits(op, level, scale)?;
+        self.check_min(op, level, scale, self.params.chain().log_n())
     }
 
     fn check_plain(

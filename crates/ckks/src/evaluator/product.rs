@@ -3,7 +3,7 @@
 use cipherloom_ring::{Ntt, Poly};
 use cipherloom_spec::Scale;
 
-use super::arith::mul_by_constant;
+use super::arith::constant_product_assign;
 use super::{same_level, same_scale, two_parts, Evaluator};
 use crate::ciphertext::Ciphertext;
 use crate::complex::Complex64;
@@ -20,42 +20,96 @@ impl Evaluator {
     /// `a b` slotwise, not rescaled: same level, scales multiplied. Counted as one pt-ct product.
     ///
     /// # Errors
-    /// `LevelMismatch`, `ParamsMismatch`.
+    /// `LevelMismatch`, `ScaleTooLarge` or `ScaleTooSmall` for a product of the scales that the level cannot hold,
+    /// `ParamsMismatch`.
     pub fn mul_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext, CkksError> {
-        self.check_plain("mul_plain", a, b)?;
+        const OP: &str = "mul_plain";
+        self.check_plain(OP, a, b)?;
+        let scale = self.check_product(OP, a.level(), a.scale(), b.scale())?;
         let parts = self.plain_products(&[(a, b)]);
         self.counter.pt_ct(1);
-        Ok(self.made(parts, a.scale().times(b.scale())))
+        Ok(self.made(parts, scale))
+    }
+
+    /// `a = a b`; see [`Evaluator::mul_plain`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_plain`]; `a` is unchanged then.
+    pub fn mul_plain_assign(&self, a: &mut Ciphertext, b: &Plaintext) -> Result<(), CkksError> {
+        const OP: &str = "mul_plain_assign";
+        self.check_plain(OP, a, b)?;
+        let scale = self.check_product(OP, a.level(), a.scale(), b.scale())?;
+        let basis = b.poly().basis();
+        let (backend, n) = (basis.backend(), basis.n());
+        let [p0, p1, rest @ ..] = &mut a.parts_mut()[..] else {
+            return Ok(());
+        };
+        // A limb of the plaintext serves the first two parts while it is cached.
+        for_each_limb_pair(p0.data_mut(), p1.data_mut(), n, |i, x, y| {
+            backend.mul_assign(basis.modulus(i), x, b.poly().limb(i));
+            backend.mul_assign(basis.modulus(i), y, b.poly().limb(i));
+        });
+        for part in rest {
+            part.mul_assign(b.poly())?;
+        }
+        a.set_scale(scale);
+        self.counter.pt_ct(1);
+        Ok(())
+    }
+
+    /// The scale of a product at this level, if the level can hold it.
+    fn check_product(
+        &self,
+        op: &'static str,
+        level: usize,
+        a: Scale,
+        b: Scale,
+    ) -> Result<Scale, CkksError> {
+        let scale = a.times(b);
+        self.check_result(op, level, scale)?;
+        Ok(scale)
     }
 
     /// `sum of a_i b_i` slotwise, not rescaled, with one modular reduction for many products. All terms must have
     /// one level and one product scale. Counted as one pt-ct product for each term.
     ///
     /// # Errors
-    /// `Empty`, `LevelMismatch`, `ScaleMismatch`, `Parts`, `ParamsMismatch`.
+    /// `Empty`, `LevelMismatch`, `ScaleMismatch`, `ScaleTooLarge` or `ScaleTooSmall` for a product of the scales that the level
+    /// cannot hold, `Parts`, `ParamsMismatch`.
     pub fn mul_plain_sum(
         &self,
         terms: &[(&Ciphertext, &Plaintext)],
     ) -> Result<Ciphertext, CkksError> {
         const OP: &str = "mul_plain_sum";
-        let (first, plain) = terms.first().ok_or(CkksError::Empty { op: OP })?;
+        let scale = self.check_terms(OP, terms)?;
+        let parts = self.plain_products(terms);
+        self.counter.pt_ct(terms.len());
+        Ok(self.made(parts, scale))
+    }
+
+    /// The scale of a sum of products, if the terms agree and their level can hold it.
+    fn check_terms(
+        &self,
+        op: &'static str,
+        terms: &[(&Ciphertext, &Plaintext)],
+    ) -> Result<Scale, CkksError> {
+        let (first, plain) = terms.first().ok_or(CkksError::Empty { op })?;
         let scale = first.scale().times(plain.scale());
         let count = first.parts().len();
         for (a, b) in terms {
-            self.check_plain(OP, a, b)?;
-            same_level(OP, first.level(), a.level())?;
-            same_scale(OP, scale, a.scale().times(b.scale()))?;
+            self.check_plain(op, a, b)?;
+            same_level(op, first.level(), a.level())?;
+            same_scale(op, scale, a.scale().times(b.scale()))?;
             if a.parts().len() != count {
                 return Err(CkksError::Parts {
-                    op: OP,
+                    op,
                     got: a.parts().len(),
                     expected: count,
                 });
             }
         }
-        let parts = self.plain_products(terms);
-        self.counter.pt_ct(terms.len());
-        Ok(self.made(parts, scale))
+        self.check_result(op, first.level(), scale)?;
+        Ok(scale)
     }
 
     /// `sum of a_i b_i` slotwise, then one rescale: level l to l - 1. With plaintexts from
@@ -67,11 +121,11 @@ impl Evaluator {
         &self,
         terms: &[(&Ciphertext, &Plaintext)],
     ) -> Result<Ciphertext, CkksError> {
-        if let Some((a, _)) = terms.first() {
-            self.check_ct(a)?;
-            self.check_rescale("mul_plain_accumulate", a.level())?;
-        }
-        let sum = self.rescaled(&self.mul_plain_sum(terms)?)?;
+        const OP: &str = "mul_plain_accumulate";
+        let scale = self.check_terms(OP, terms)?;
+        self.check_rescaled(OP, terms[0].0.level(), scale)?;
+        let sum = self.rescaled(&self.made(self.plain_products(terms), scale))?;
+        self.counter.pt_ct(terms.len());
         self.counter.rescale();
         Ok(sum)
     }
@@ -79,7 +133,8 @@ impl Evaluator {
     /// `acc += a b`, not rescaled. Counted as one pt-ct product.
     ///
     /// # Errors
-    /// `LevelMismatch`, `ScaleMismatch`, `Parts`, `ParamsMismatch`; `acc` is unchanged then.
+    /// `LevelMismatch`, `ScaleMismatch`, `ScaleTooLarge` or `ScaleTooSmall` for a product of the scales that the level cannot
+    /// hold, `Parts`, `ParamsMismatch`; `acc` is unchanged then.
     pub fn mul_plain_add_assign(
         &self,
         acc: &mut Ciphertext,
@@ -89,7 +144,8 @@ impl Evaluator {
         const OP: &str = "mul_plain_add_assign";
         self.check_pair(OP, acc, a)?;
         self.check_plain(OP, a, b)?;
-        same_scale(OP, acc.scale(), a.scale().times(b.scale()))?;
+        let scale = self.check_product(OP, a.level(), a.scale(), b.scale())?;
+        same_scale(OP, acc.scale(), scale)?;
         if acc.parts().len() != a.parts().len() {
             return Err(CkksError::Parts {
                 op: OP,
@@ -150,41 +206,82 @@ impl Evaluator {
     /// Cheaper than [`Evaluator::mul_plain`]: no encoding. Counted as one pt-ct product.
     ///
     /// # Errors
-    /// `NotFinite`, `ValueTooLarge`, `ParamsMismatch`.
+    /// `NotFinite`, `ValueTooLarge`, `ScaleTooLarge` or `ScaleTooSmall` for a product of the scales that the level cannot hold or
+    /// for a scale below 1, `ParamsMismatch`.
     pub fn mul_constant(
         &self,
         a: &Ciphertext,
         value: Complex64,
         scale: Scale,
     ) -> Result<Ciphertext, CkksError> {
-        self.check_ct(a)?;
-        let [re, im] = self.encoder.constant_parts(value, a.level(), scale)?;
-        let mut out = self.copy(a);
-        for part in out.parts_mut() {
-            mul_by_constant(part, re, im);
-        }
-        out.set_scale(a.scale().times(scale));
+        let (constant, scale) = self.check_constant("mul_constant", a, value, scale)?;
+        let mut out = self.constant_product(a, constant);
+        out.set_scale(scale);
         self.counter.pt_ct(1);
         Ok(out)
+    }
+
+    /// `a = value a`; see [`Evaluator::mul_constant`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_constant`]; `a` is unchanged then.
+    pub fn mul_constant_assign(
+        &self,
+        a: &mut Ciphertext,
+        value: Complex64,
+        scale: Scale,
+    ) -> Result<(), CkksError> {
+        let (constant, scale) = self.check_constant("mul_constant_assign", a, value, scale)?;
+        constant_product_assign(a, constant);
+        a.set_scale(scale);
+        self.counter.pt_ct(1);
+        Ok(())
+    }
+
+    /// The integers of a constant at `scale`, and the scale of its product with `a`.
+    fn check_constant(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        value: Complex64,
+        scale: Scale,
+    ) -> Result<([i128; 2], Scale), CkksError> {
+        self.check_ct(a)?;
+        let product = self.check_product(op, a.level(), a.scale(), scale)?;
+        self.check_min(op, a.level(), scale, 0)?;
+        let constant = self.encoder.constant_parts(value, a.level(), scale)?;
+        Ok((constant, product))
     }
 
     /// `a b` slotwise, of degree 2 (three parts), not relinearised and not rescaled: same level,
     /// scales multiplied. Counted as one ct-ct product.
     ///
     /// # Errors
-    /// `Parts` unless both have two parts, `LevelMismatch`, `ParamsMismatch`.
+    /// `Parts` unless both have two parts, `LevelMismatch`, `ScaleTooLarge` or `ScaleTooSmall` for a product of the scales that the
+    /// level cannot hold, `ParamsMismatch`.
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        self.check_pair("mul", a, b)?;
-        two_parts("mul", a)?;
-        two_parts("mul", b)?;
-        let (a, b, scale) = (a.parts(), b.parts(), a.scale().times(b.scale()));
+        let scale = self.check_factors("mul", a, b)?;
+        let (a, b) = (a.parts(), b.parts());
         let parts = vec![
             self.product(&a[0], &b[0]),
-            self.dot(&[(&a[0], &b[1]), (&a[1], &b[0])]),
+            self.cross(a, b),
             self.product(&a[1], &b[1]),
         ];
         self.counter.ct_ct();
         Ok(self.made(parts, scale))
+    }
+
+    /// The scale of the product of two ciphertexts, if they agree and their level can hold it.
+    fn check_factors(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        b: &Ciphertext,
+    ) -> Result<Scale, CkksError> {
+        self.check_pair(op, a, b)?;
+        two_parts(op, a)?;
+        two_parts(op, b)?;
+        self.check_product(op, a.level(), a.scale(), b.scale())
     }
 
     /// Degree 2 to degree 1 with the relinearisation key. Counted as one relinearisation. A degree-1
@@ -214,23 +311,20 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul`] and [`Evaluator::relinearize`].
     pub fn mul_relin(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let parts = self.tensor_switch("mul_relin", a, b, false)?;
+        let scale = self.check_factors("mul_relin", a, b)?;
+        let parts = self.tensor_switch(a, b, false)?;
         self.counter.ct_ct();
         self.counter.relinearization();
-        Ok(self.made(parts.into(), a.scale().times(b.scale())))
+        Ok(self.made(parts.into(), scale))
     }
 
-    /// Product and relinearisation in one: the three parts of the product exist a row at a time only.
+    /// Product and relinearisation in one, of operands that were checked to agree: the three parts of the product exist a row at a time only.
     fn tensor_switch(
         &self,
-        op: &'static str,
         a: &Ciphertext,
         b: &Ciphertext,
         rescale: bool,
     ) -> Result<[Poly<Ntt>; 2], CkksError> {
-        self.check_pair(op, a, b)?;
-        two_parts(op, a)?;
-        two_parts(op, b)?;
         let key = self.keys.key(KeyPurpose::Relinearization)?;
         let (a, b) = (a.parts(), b.parts());
         let source = Source::Fresh(Operand::Product(&a[1], &b[1]));
@@ -253,25 +347,25 @@ impl Evaluator {
         a: &Ciphertext,
         b: &Ciphertext,
     ) -> Result<Ciphertext, CkksError> {
-        self.check_ct(a)?;
-        self.check_rescale("mul_relin_rescale", a.level())?;
-        let parts = self.tensor_switch("mul_relin_rescale", a, b, true)?;
+        const OP: &str = "mul_relin_rescale";
+        let scale = self.check_factors(OP, a, b)?;
+        let scale = self.check_rescaled(OP, a.level(), scale)?;
+        let parts = self.tensor_switch(a, b, true)?;
         self.counter.ct_ct();
         self.counter.relinearization();
         self.counter.rescale();
-        let q = self.params.chain().q()[a.level()];
-        Ok(self.made(parts.into(), a.scale().times(b.scale()).rescaled(q)))
+        Ok(self.made(parts.into(), scale))
     }
 
     /// Degree 2 to degree 1 and a rescale with one rounding: the last step of a sum of products.
     /// Counted as one relinearisation and one rescale.
     ///
     /// # Errors
-    /// `Parts` unless there are three, as [`Evaluator::relinearize`], `LevelExhausted`.
+    /// `Parts` unless there are three, as [`Evaluator::relinearize`], `LevelExhausted`, `ScaleTooSmall`.
     pub fn relinearize_rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         const OP: &str = "relinearize_rescale";
         self.check_ct(a)?;
-        self.check_rescale(OP, a.level())?;
+        let scale = self.check_rescaled(OP, a.level(), a.scale())?;
         let [c0, c1, c2] = a.parts() else {
             return Err(CkksError::Parts {
                 op: OP,
@@ -290,7 +384,6 @@ impl Evaluator {
         let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
         self.counter.relinearization();
         self.counter.rescale();
-        let q = self.params.chain().q()[a.level()];
-        Ok(self.made(parts.into(), a.scale().rescaled(q)))
+        Ok(self.made(parts.into(), scale))
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use cipherloom_ckks::{Ciphertext, Complex64, Decryptor, KeyPurpose, Plaintext};
+use cipherloom_ckks::{Ciphertext, CkksError, Complex64, Decryptor, KeyPurpose, Plaintext};
 use cipherloom_ring::PublicSeed;
 use cipherloom_spec::{CkksLiteral, Scale};
 use cipherloom_testkit::fixture::test_values;
@@ -35,6 +35,20 @@ impl Record {
 
     fn ct(&mut self, name: &'static str, ct: &Ciphertext) {
         self.bytes(name, &ct.to_bytes());
+    }
+
+    /// An operation in place, which must give the bits of the one that makes a new ciphertext.
+    fn in_place(
+        &mut self,
+        name: &'static str,
+        a: &Ciphertext,
+        want: Result<Ciphertext, CkksError>,
+        f: impl Fn(&mut Ciphertext) -> Result<(), CkksError>,
+    ) {
+        let mut got = a.clone();
+        f(&mut got).unwrap();
+        assert_eq!(got, want.unwrap(), "{name}");
+        self.ct(name, &got);
     }
 
     fn plain(&mut self, name: &'static str, plain: &Plaintext) {
@@ -225,6 +239,24 @@ fn sums(f: &CkksFixture, a: &Ciphertext, b: &Ciphertext, r: &mut Record) {
         let sum = ev.linear_combination(&terms, values[0], level, scale);
         r.ct("evaluator.linear_combination", &sum.unwrap());
     }
+    let e = "evaluator.neg_assign";
+    r.in_place(e, a, ev.neg(a), |c| ev.neg_assign(c));
+    let (e, p) = ("evaluator.add_plain_assign", &plain);
+    r.in_place(e, a, ev.add_plain(a, p), |c| ev.add_plain_assign(c, p));
+    let e = "evaluator.sub_plain_assign";
+    r.in_place(e, a, ev.sub_plain(a, p), |c| ev.sub_plain_assign(c, p));
+    let (e, v) = ("evaluator.add_constant_assign", values[0]);
+    r.in_place(e, a, ev.add_constant(a, v), |c| {
+        ev.add_constant_assign(c, v)
+    });
+    let e = "evaluator.mul_by_i_assign";
+    r.in_place(e, a, ev.mul_by_i(a), |c| ev.mul_by_i_assign(c));
+    let e = "evaluator.mul_by_neg_i_assign";
+    r.in_place(e, a, ev.mul_by_neg_i(a), |c| ev.mul_by_neg_i_assign(c));
+    let (e, low) = ("evaluator.drop_level_assign", level / 2);
+    r.in_place(e, a, ev.drop_level(a, low), |c| {
+        ev.drop_level_assign(c, low)
+    });
     r.ct("evaluator.mul_by_i", &ev.mul_by_i(a).unwrap());
     r.ct("evaluator.mul_by_neg_i", &ev.mul_by_neg_i(a).unwrap());
     r.ct("evaluator.drop_level", &ev.drop_level(a, 0).unwrap());
@@ -288,7 +320,20 @@ fn products_and_levels(f: &CkksFixture, a: &Ciphertext, b: &Ciphertext, r: &mut 
     r.ct("evaluator.mul_plain_add_assign", &acc);
     let scaled = ev.mul_constant(a, values[0], plain.scale()).unwrap();
     r.ct("evaluator.mul_constant", &scaled);
+    let (e, p) = ("evaluator.mul_plain_assign", &plain);
+    r.in_place(e, a, ev.mul_plain(a, p), |c| ev.mul_plain_assign(c, p));
+    let (e, v, s) = ("evaluator.mul_constant_assign", values[0], plain.scale());
+    r.in_place(e, a, ev.mul_constant(a, v, s), |c| {
+        ev.mul_constant_assign(c, v, s)
+    });
     let degree2 = ev.mul(a, b).unwrap();
+    let e = "evaluator.rescale_assign";
+    r.in_place(e, &degree2, ev.rescale(&degree2), |c| ev.rescale_assign(c));
+    let e = "evaluator.mul_plain_assign";
+    let low = f.encoder.encode(&values, level, Scale::pow2(15)).unwrap();
+    r.in_place(e, &degree2, ev.mul_plain(&degree2, &low), |c| {
+        ev.mul_plain_assign(c, &low)
+    });
     r.ct(
         "evaluator.relinearize_rescale",
         &ev.relinearize_rescale(&degree2).unwrap(),
