@@ -38,7 +38,7 @@ impl fmt::Debug for ParamsDigest {
 /// Checked, immutable parameters with their tables; cloning shares them.
 ///
 /// Memory: about 32N bytes for each prime (NTT tables), 8N for the encoder, and the polynomials of up to four plaintexts
-/// that were dropped, for the next ones.
+/// that were dropped, for the next ones; [`CkksParameters::memory_bytes`] has the number.
 #[derive(Clone)]
 pub struct CkksParameters {
     inner: Arc<Inner>,
@@ -227,6 +227,36 @@ impl CkksParameters {
             power = power.wrapping_mul(5) & mask;
         }
         None
+    }
+
+    /// Bytes in memory: the twiddle factors of the NTT for each prime and those of the encoder, the constants of base conversion, and the
+    /// polynomials of dropped plaintexts that are kept at this moment. Clones share all of it.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let ntt: usize = self
+            .inner
+            .pq
+            .tables()
+            .iter()
+            .map(|t| t.memory_bytes())
+            .sum();
+        // Real and imaginary parts of one root for each slot.
+        let fft = 16 * self.slots();
+        ntt + fft + 8 * self.conversion_words() + self.pool().memory_bytes()
+    }
+
+    /// Weights of all base conversions and, two words each, the inverses of what is divided by.
+    fn conversion_words(&self) -> usize {
+        let (limbs, special) = (self.chain().q().len(), self.chain().p().len());
+        let alpha = self.chain().alpha();
+        // From `from` primes to `to` others.
+        let convert = |from: usize, to: usize| (from + 1) * to;
+        let divide = |from: usize, to: usize| convert(from, to) + 2 * to;
+        let of_level = |level: usize| {
+            let own = level % alpha + 1;
+            convert(own, special + limbs - own) + divide(special + 1, level) + divide(1, level)
+        };
+        divide(special, limbs) + (0..limbs).map(of_level).sum::<usize>()
     }
 
     pub(crate) fn fft(&self) -> &SlotFft {

@@ -7,7 +7,7 @@ use cipherloom_ring::{Basis, Ntt, Poly, Words};
 use rayon::prelude::*;
 use zeroize::Zeroize;
 
-/// Buffers that are free. Belongs to one evaluator; holds as many as were ever in use at once.
+/// Buffers that are free. Belongs to one evaluator; holds hardly more than were ever in use at once.
 /// They hold parts of ciphertexts only, never secrets.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool {
@@ -23,7 +23,9 @@ pub(crate) struct Scratch<'a> {
 }
 
 impl ScratchPool {
-    /// The smallest free buffer that is long enough, or a new one.
+    /// The smallest free buffer that is long enough, or a new one in the place of the longest that is not, unless that has less than
+    /// half the length. So each size does not get a buffer of its own; and since buffers are replaced by longer ones only, there
+    /// is an end to it.
     pub(crate) fn take(&self, len: usize) -> Scratch<'_> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let best = free
@@ -35,6 +37,14 @@ impl ScratchPool {
         let data = match best {
             Some(i) => free.swap_remove(i),
             None => {
+                let longest = free
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, b)| 2 * b.len() >= len)
+                    .max_by_key(|(_, b)| b.len())
+                    .map(|(i, _)| i);
+                // Before the new one is made: both at once would be the peak.
+                drop(longest.map(|i| free.swap_remove(i)));
                 drop(free);
                 Words::zeroed(len)
             }
@@ -118,6 +128,12 @@ impl PolyPool {
     /// As [`PolyPool::small`], for messages: what is kept is wiped with the pool.
     pub(crate) fn of_messages() -> Self {
         Self::new(FEW_POLYS, true)
+    }
+
+    /// Bytes in memory of what is kept.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.iter().map(|w| 8 * w.capacity()).sum()
     }
 
     /// A polynomial over `basis` of unspecified content: write every limb.
@@ -266,5 +282,20 @@ mod tests {
         let d = pool.take(8);
         assert_eq!((d.len(), d.data.len()), (8, 100));
         assert_eq!(pool.take(1).len(), 1);
+        drop((c, d));
+        // Of 10, 100 and the new one of 1 word.
+        assert_eq!(pool.take(150).len(), 150);
+        let lengths = || {
+            let mut all: Vec<_> = pool.free.lock().unwrap().iter().map(|b| b.len()).collect();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(lengths(), [1, 10, 150], "100 was replaced");
+        assert_eq!(pool.take(400).len(), 400);
+        assert_eq!(lengths(), [1, 10, 150, 400], "150 is less than half");
+        let (a, b) = (pool.take(400), pool.take(300));
+        assert_eq!((a.data.len(), b.data.len()), (400, 300));
+        drop((a, b));
+        assert_eq!(lengths(), [1, 10, 300, 400]);
     }
 }

@@ -123,6 +123,13 @@ impl NttTable {
         })
     }
 
+    /// Bytes in memory of the twiddle factors.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let words = [&self.fwd, &self.fwd_quotient, &self.inv, &self.inv_quotient];
+        words.iter().map(|w| size_of_val(&w[..])).sum()
+    }
+
     /// The prime.
     #[inline]
     pub fn modulus(&self) -> &Modulus {
