@@ -47,7 +47,7 @@ fn fixtures() -> Vec<CkksFixture> {
 
 /// A "ciphertext" of uniform polynomials: key switching is linear, whatever it is given.
 fn uniform(f: &CkksFixture, level: usize, parts: usize) -> Ciphertext {
-    let mut xof = UniformXof::new(PublicSeed([level as u8 + 40; 32]));
+    let xof = UniformXof::new(PublicSeed([level as u8 + 40; 32]));
     let basis = f.params.basis(level).unwrap();
     let parts = (0..parts).map(|_| xof.poly(&basis)).collect();
     Ciphertext::from_parts(&f.params, parts, Scale::pow2(40)).unwrap()

@@ -160,14 +160,30 @@ fn two_canonical_ciphertexts_cannot_be_multiplied_at_level_zero() {
         ev.add_constant(&a, 600.0.into()),
         Err(CkksError::ValueTooLarge { level: 0, .. })
     ));
-    assert!(matches!(
-        ev.mul_constant(&a, 2e9.into(), Scale::pow2(0)),
-        Ok(_)
-    ));
-    assert!(matches!(
-        ev.mul_constant(&a, 2e15.into(), Scale::pow2(0)),
-        Err(CkksError::ValueTooLarge { level: 0, .. })
-    ));
+    // Half of 2^50 over 2^40 is 2^9, whatever the sign or the part.
+    let one = Scale::pow2(0);
+    for z in [
+        Complex64::from(500.0),
+        Complex64::from(-500.0),
+        Complex64::I.scaled(500.0),
+    ] {
+        let wide = z.scaled(1.1);
+        for e in [
+            ev.mul_constant(&a, wide, one).map(drop),
+            ev.mul_constant_assign(&mut a.clone(), wide, one),
+            ev.linear_combination(&[(&a, wide)], Complex64::ZERO, 0, a.scale())
+                .map(drop),
+        ] {
+            assert!(
+                matches!(e, Err(CkksError::ValueTooLarge { level: 0, .. })),
+                "{e:?}"
+            );
+        }
+        let want: Vec<_> = v.iter().map(|x| x.scaled(0.5) * z).collect();
+        let half: Vec<_> = v.iter().map(|x| x.scaled(0.5)).collect();
+        let product = ev.mul_constant(&f.encrypt(&half, 0), z, one).unwrap();
+        assert!(max_error(&f.decrypt(&product), &want) < 1e-6 * 500.0);
+    }
 }
 
 #[test]

@@ -41,9 +41,10 @@ impl Evaluator {
                     right: level,
                 });
             }
-            let scale = scale.over(a.scale());
-            self.check_min(OP, level, scale, 0)?;
-            constants.push(self.encoder.constant_parts(*c, level, scale)?);
+            let ratio = scale.over(a.scale());
+            self.check_min(OP, level, ratio, 0)?;
+            constants.push(self.encoder.constant_parts(*c, level, ratio)?);
+            self.check_value(level, *c, scale)?;
         }
         let start = self.encoder.constant_parts(constant, level, scale)?;
         let half = basis.n() / 2;

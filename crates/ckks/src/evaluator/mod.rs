@@ -5,8 +5,9 @@
 //!
 //! Scales. The result of a product, a rescale or a level drop must have a scale that its level can hold, else there is an error and no
 //! result: `ScaleTooLarge` unless twice the scale is below q_0 ... q_level, so that the value one and a bit for the sign fit;
-//! `ScaleTooSmall` for a scale below N, about the largest error that one rounding adds to a slot. Values above one
-//! need more: their size is not known here, so a circuit leaves them the bits.
+//! `ScaleTooSmall` for a scale below N, about the largest error that one rounding adds to a slot. Constants
+//! are known here: one that would take the value one beyond the level is `ValueTooLarge`. Encrypted values above one and sums of
+//! many terms need more bits, and their size is not known here: a circuit leaves them room.
 //!
 //! Memory. Results take the polynomials of dropped results of the same evaluator: a loop that keeps as many ciphertexts in each turn
 //! allocates none, whatever the levels, only the lists of the parts. Operations that end in `_assign` allocate nothing.
@@ -24,6 +25,7 @@ use cipherloom_spec::cost::HeCounts;
 use cipherloom_spec::Scale;
 
 use crate::ciphertext::Ciphertext;
+use crate::complex::Complex64;
 use crate::counter::OpCounter;
 use crate::encoder::Encoder;
 use crate::error::CkksError;
@@ -196,6 +198,22 @@ impl Evaluator {
             scale,
             level,
             log_min,
+        })
+    }
+
+    /// Fails unless this constant, times the value one, is below half the modulus of the level at the scale of the product.
+    fn check_value(&self, level: usize, value: Complex64, scale: Scale) -> Result<(), CkksError> {
+        let log_limit = self.params.chain().log_q(level) - 1.0;
+        let log = value.re.abs().max(value.im.abs()).log2() + scale.log2();
+        // What is no number is refused where it is encoded.
+        if log.is_nan() || log < log_limit {
+            return Ok(());
+        }
+        Err(CkksError::ValueTooLarge {
+            log_coefficient: (log / 8.0).ceil() * 8.0,
+            log_limit,
+            level,
+            scale,
         })
     }
 

@@ -250,6 +250,7 @@ impl Evaluator {
         let product = self.check_product(op, a.level(), a.scale(), scale)?;
         self.check_min(op, a.level(), scale, 0)?;
         let constant = self.encoder.constant_parts(value, a.level(), scale)?;
+        self.check_value(a.level(), value, product)?;
         Ok((constant, product))
     }
 
