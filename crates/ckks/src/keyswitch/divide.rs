@@ -128,7 +128,7 @@ impl KeySwitchTables {
             });
         };
         let (special, rest) = scaled.split_at_mut(self.special * 2 * stride);
-        for range in self.ranges(0..self.special, level) {
+        for range in self.ranges(0..self.special) {
             let words = range.start * 2 * stride..range.end * 2 * stride;
             both(range.clone(), range.start, &mut special[words]);
         }
@@ -157,7 +157,7 @@ impl KeySwitchTables {
         let basis = self.q.prefix(keep)?;
         let mut u0 = polys.take(&basis);
         let mut u1 = polys.take(&basis);
-        for range in self.ranges(0..keep, level) {
+        for range in self.ranges(0..keep) {
             let limbs = self.special + range.start..self.special + range.end;
             let group = self.group(digits.terms(), Some(division), limbs, pool);
             let rows = digits.rows(&group);

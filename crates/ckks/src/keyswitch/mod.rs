@@ -29,6 +29,9 @@ pub(crate) use divide::{Output, Source};
 pub(crate) use operand::{Addend, Operand};
 pub(crate) use raise::Decomposed;
 
+/// Limbs that are raised together.
+const GROUP: usize = 8;
+
 /// Conversion tables. Memory: a few words for each pair of primes.
 #[derive(Debug)]
 pub(crate) struct KeySwitchTables {
@@ -117,12 +120,11 @@ impl KeySwitchTables {
         j.checked_sub(self.special).map(|i| i / self.alpha)
     }
 
-    /// `limbs` in ranges that are raised together: their digits take about as much memory as the polynomial.
-    fn ranges(&self, limbs: Range<usize>, level: usize) -> impl Iterator<Item = Range<usize>> {
-        let step = (level + 1).div_ceil(self.digit_count(level)).max(8);
+    /// `limbs` in ranges that are raised together: more would take memory and no less time.
+    fn ranges(&self, limbs: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         limbs
             .clone()
-            .step_by(step)
-            .map(move |start| start..(start + step).min(limbs.end))
+            .step_by(GROUP)
+            .map(move |start| start..(start + GROUP).min(limbs.end))
     }
 }

@@ -242,7 +242,7 @@ impl KeySwitchTables {
         let count = self.digit_count(level);
         let limbs = self.special + level + 1;
         let mut raised = pool.take(limbs * count * n);
-        for range in self.ranges(0..limbs, level) {
+        for range in self.ranges(0..limbs) {
             let group = self.group(Some(&terms), None, range.clone(), pool);
             let out = &mut raised[range.start * count * n..range.end * count * n];
             for_each_chunk(out, count * n, n, |i, out| {
