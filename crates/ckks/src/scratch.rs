@@ -92,22 +92,13 @@ pub(crate) struct PolyPool {
     free: Mutex<Vec<Words>>,
     /// Most that are kept; the oldest goes first.
     limit: usize,
-    /// Whether what is kept at the end is wiped.
+    /// Whether what comes in is wiped at once.
     wipe: bool,
 }
 
 impl Default for PolyPool {
     fn default() -> Self {
         Self::new(MAX_POLYS, false)
-    }
-}
-
-impl Drop for PolyPool {
-    fn drop(&mut self) {
-        if self.wipe {
-            let free = self.free.get_mut();
-            free.unwrap_or_else(PoisonError::into_inner).zeroize();
-        }
     }
 }
 
@@ -125,7 +116,7 @@ impl PolyPool {
         Self::new(FEW_POLYS, false)
     }
 
-    /// As [`PolyPool::small`], for messages: what is kept is wiped with the pool.
+    /// As [`PolyPool::small`], for messages: what comes in is wiped at once, whether it is kept or not.
     pub(crate) fn of_messages() -> Self {
         Self::new(FEW_POLYS, true)
     }
@@ -171,12 +162,16 @@ impl PolyPool {
     }
 
     pub(crate) fn give(&self, polys: impl IntoIterator<Item = Poly<Ntt>>) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         for p in polys {
+            let mut words = p.into_words();
+            if self.wipe {
+                words.zeroize();
+            }
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             if free.len() >= self.limit {
                 free.remove(0);
             }
-            free.push(p.into_words());
+            free.push(words);
         }
     }
 }
@@ -266,6 +261,9 @@ mod tests {
         assert_eq!(pool.free.lock().unwrap().len(), 0);
         pool.give((0..100).map(|_| Poly::zero(&q)));
         assert_eq!(pool.free.lock().unwrap().len(), MAX_POLYS);
+        let messages = PolyPool::of_messages();
+        messages.give([messages.build(&q, one)]);
+        assert!(messages.take(&q).data().iter().all(|&x| x == 0));
         let small = PolyPool::small();
         small.give((0..10).map(|_| Poly::zero(&q)));
         assert_eq!(small.free.lock().unwrap().len(), FEW_POLYS);
