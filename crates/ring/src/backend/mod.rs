@@ -8,6 +8,8 @@ mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod checks;
+#[cfg(target_arch = "x86_64")]
 mod ifma;
 mod scalar;
 

@@ -16,6 +16,7 @@ mod lanes;
 mod pointwise;
 mod sums;
 
+use super::checks::{check_row, check_terms, check_tile};
 use super::{Ahead, Backend, ScalarBackend};
 use crate::automorphism::Automorphism;
 use crate::modulus::{Modulus, Shoup};
@@ -40,31 +41,6 @@ fn head(len: usize) -> usize {
 
 /// Bits of the mantissa of a double.
 const MANTISSA: u32 = 53;
-
-fn check_row(table: &NttTable, s: usize, row: &[u64]) {
-    assert_eq!(table.quotient_bits(), MANTISSA, "table of another backend");
-    assert!(s < table.rows(), "NTT row");
-    assert_eq!(row.len(), table.n() / table.rows(), "NTT row length");
-}
-
-fn check_tile(table: &NttTable, tile: &[u64]) {
-    assert_eq!(table.quotient_bits(), MANTISSA, "table of another backend");
-    assert!(tile.len() <= table.n(), "NTT tile length");
-    assert!(
-        tile.len().is_multiple_of(8 * table.rows()),
-        "NTT tile columns"
-    );
-}
-
-fn check_terms(len: usize, terms: &[u64], stride: usize, count: usize) {
-    let need = count.checked_sub(1).map_or(Some(0), |before| {
-        before.checked_mul(stride)?.checked_add(len)
-    });
-    assert!(
-        need.is_some_and(|need| need <= terms.len()),
-        "terms of a conversion"
-    );
-}
 
 impl Backend for Avx2Backend {
     fn name(&self) -> &'static str {
@@ -108,7 +84,7 @@ impl Backend for Avx2Backend {
     }
 
     fn forward_head(&self, table: &NttTable, tile: &mut [u64]) {
-        check_tile(table, tile);
+        check_tile(table, MANTISSA, tile);
         if table.rows() == 8 {
             // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
             unsafe { forward::head(table, tile) }
@@ -116,7 +92,7 @@ impl Backend for Avx2Backend {
     }
 
     fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
-        check_row(table, s, row);
+        check_row(table, MANTISSA, s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
             unsafe { forward::tail(table, s, row, ahead) }
@@ -126,7 +102,7 @@ impl Backend for Avx2Backend {
     }
 
     fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
-        check_row(table, s, row);
+        check_row(table, MANTISSA, s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
             unsafe { inverse::tail(table, s, row, ahead) }
@@ -134,7 +110,7 @@ impl Backend for Avx2Backend {
     }
 
     fn inverse_head(&self, table: &NttTable, tile: &mut [u64], factor: &InverseFactor) {
-        check_tile(table, tile);
+        check_tile(table, MANTISSA, tile);
         if table.rows() == 8 {
             // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
             unsafe { inverse::head(table, tile, factor) }

@@ -15,6 +15,7 @@ mod lanes;
 mod packed;
 mod pointwise;
 
+use super::checks::{check_row, check_terms, check_tile};
 use super::{Ahead, Backend, ScalarBackend};
 use crate::automorphism::Automorphism;
 use crate::modulus::{Modulus, Shoup};
@@ -35,32 +36,6 @@ impl IfmaBackend {
             && is_x86_feature_detected!("avx512ifma"))
         .then_some(Self(()))
     }
-}
-
-fn check_row(table: &NttTable, s: usize, row: &[u64]) {
-    assert_eq!(table.quotient_bits(), 52, "table of another backend");
-    assert!(s < table.rows(), "NTT row");
-    assert_eq!(row.len(), table.n() / table.rows(), "NTT row length");
-}
-
-fn check_tile(table: &NttTable, tile: &[u64]) {
-    assert_eq!(table.quotient_bits(), 52, "table of another backend");
-    assert!(tile.len() <= table.n(), "NTT tile length");
-    assert!(
-        tile.len().is_multiple_of(8 * table.rows()),
-        "NTT tile columns"
-    );
-}
-
-fn check_terms(len: usize, terms: &[u64], stride: usize, count: usize) {
-    assert!(
-        count == 0
-            || (count - 1)
-                .checked_mul(stride)
-                .and_then(|start| start.checked_add(len))
-                .is_some_and(|end| end <= terms.len()),
-        "terms of a conversion"
-    );
 }
 
 /// Splits at the largest multiple of 8: the vector kernel takes the head, the scalar one the tail.
@@ -92,7 +67,7 @@ impl Backend for IfmaBackend {
     }
 
     fn forward_head(&self, table: &NttTable, tile: &mut [u64]) {
-        check_tile(table, tile);
+        check_tile(table, self.quotient_bits(), tile);
         if table.rows() == 8 {
             // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
             unsafe { forward::head(table, tile) }
@@ -100,7 +75,7 @@ impl Backend for IfmaBackend {
     }
 
     fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
-        check_row(table, s, row);
+        check_row(table, self.quotient_bits(), s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
             unsafe { forward::tail(table, s, row, ahead) }
@@ -110,7 +85,7 @@ impl Backend for IfmaBackend {
     }
 
     fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
-        check_row(table, s, row);
+        check_row(table, self.quotient_bits(), s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
             unsafe { inverse::tail(table, s, row, ahead) }
@@ -118,7 +93,7 @@ impl Backend for IfmaBackend {
     }
 
     fn inverse_head(&self, table: &NttTable, tile: &mut [u64], factor: &InverseFactor) {
-        check_tile(table, tile);
+        check_tile(table, self.quotient_bits(), tile);
         if table.rows() == 8 {
             // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
             unsafe { inverse::head(table, tile, factor) }
