@@ -138,6 +138,15 @@ fn the_store_gives_the_bits_of_direct_encoding() {
     ));
     let big = memory.insert(&[Complex64::ONE], 6, Scale::pow2(70));
     assert!(matches!(big, Err(CkksError::ValueTooLarge { .. })));
+    // A name of another store is an error, not the plaintext at the same place in this one.
+    let foreign = disk.insert(&[Complex64::ONE], 1, Scale::pow2(30)).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(memory.get(foreign), Err(CkksError::Store { .. })));
+    }
+    memory
+        .insert(&[Complex64::ONE], 1, Scale::pow2(30))
+        .unwrap();
+    assert!(matches!(memory.get(foreign), Err(CkksError::Store { .. })));
     // A file that was cut is an error, not a wrong weight.
     let id = disk
         .insert(&test_values(512, 1), 6, Scale::pow2(40))

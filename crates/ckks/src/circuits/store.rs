@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cipherloom_ring::{Basis, CrtLift, Ntt, Poly};
@@ -23,9 +24,15 @@ use crate::plaintext::Plaintext;
 /// Coefficients must be below 2^62: one sign bit, one bit of slack.
 const LIMIT: i128 = 1 << 62;
 
-/// Names one plaintext of the store that made it.
+/// Names one plaintext of the store that made it; any other store refuses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StoredPlaintext(usize);
+pub struct StoredPlaintext {
+    store: u64,
+    index: usize,
+}
+
+/// Tells the stores of a process apart. It has no other meaning.
+static STORES: AtomicU64 = AtomicU64::new(0);
 
 /// Numbers about a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +55,8 @@ pub struct StoreStatistics {
 /// use.) `Send + Sync`.
 #[derive(Debug)]
 pub struct PlaintextStore {
+    /// What its names carry.
+    tag: u64,
     params: CkksParameters,
     encoder: Encoder,
     cap_bytes: usize,
@@ -108,6 +117,7 @@ impl PlaintextStore {
 
     fn with(params: &CkksParameters, cap_bytes: usize, backing: Backing) -> Self {
         Self {
+            tag: STORES.fetch_add(1, Ordering::Relaxed),
             params: params.clone(),
             encoder: Encoder::new(params),
             cap_bytes,
@@ -183,7 +193,10 @@ impl PlaintextStore {
         });
         state.statistics.plaintexts += 1;
         state.statistics.compact_bytes += bytes.len();
-        Ok(StoredPlaintext(state.entries.len() - 1))
+        Ok(StoredPlaintext {
+            store: self.tag,
+            index: state.entries.len() - 1,
+        })
     }
 
     /// The expanded plaintext, equal to a direct encoding bit for bit, and whether the store keeps it.
@@ -191,25 +204,25 @@ impl PlaintextStore {
     /// # Errors
     /// `Store` when the file cannot be read or the name is from another store.
     pub fn get(&self, id: StoredPlaintext) -> Result<(Arc<Plaintext>, bool), CkksError> {
+        let entry = self.entry(id)?;
         {
             let mut state = self.lock();
-            if let Some(plain) = state.kept.get(&id.0).cloned() {
+            if let Some(plain) = state.kept.get(&id.index).cloned() {
                 state.statistics.hits += 1;
                 return Ok((plain, true));
             }
         }
-        let entry = self.entry(id)?;
         let poly = self.expand(id, &self.params.basis(entry.level)?)?;
         let plain = Arc::new(Plaintext::from_poly(&self.params, poly, entry.scale)?);
         let mut state = self.lock();
         state.statistics.expansions += 1;
         // Another thread may have expanded the same one meanwhile.
         let bytes = plain.memory_bytes();
-        let kept = state.kept.contains_key(&id.0);
+        let kept = state.kept.contains_key(&id.index);
         let fits = state.statistics.kept_bytes + bytes <= self.cap_bytes;
         if fits && !kept {
             state.statistics.kept_bytes += bytes;
-            state.kept.insert(id.0, plain.clone());
+            state.kept.insert(id.index, plain.clone());
         }
         Ok((plain, fits || kept))
     }
@@ -246,10 +259,14 @@ impl PlaintextStore {
 
     fn entry(&self, id: StoredPlaintext) -> Result<Entry, CkksError> {
         let state = self.lock();
-        let found = state.entries.get(id.0).copied();
+        let own = id.store == self.tag;
+        let found = state.entries.get(id.index).copied().filter(|_| own);
         found.ok_or_else(|| CkksError::Store {
             action: "looking up",
-            detail: format!("no plaintext {} among {}", id.0, state.entries.len()),
+            detail: format!(
+                "plaintext {} of store {} is not in store {}: use the store that named it",
+                id.index, id.store, self.tag
+            ),
         })
     }
 
