@@ -95,6 +95,12 @@ class Limit(unittest.TestCase):
         for info, ntt, convert, inner in cases:
             self.assertEqual(limit.counts(info), {"ntt": ntt, "convert": convert, "inner": inner})
 
+    def test_hoisted_rotations_share_the_raised_digits(self):
+        info = dict(limbs=30, special=10, digits=[10, 10, 10])
+        self.assertEqual(limit.counts(info, 8), {"ntt": 120 + 640, "convert": 900 + 4800, "inner": 640})
+        micro = {"limit_ntt": 1, "limit_convert": 0, "limit_inner": 1, "limit_read": 100}
+        self.assertEqual(limit.limit_ms(info, micro, "hoisted8"), 760 + 800)
+
     def test_the_inner_product_is_the_longer_of_two(self):
         info = dict(limbs=8, special=2, digits=[2, 2, 2, 2])
         micro = {"limit_ntt": 1, "limit_convert": 10, "limit_inner": 100, "limit_read": 1}

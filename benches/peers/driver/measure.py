@@ -120,7 +120,7 @@ def measure_row(row, point, ours, peer, settings):
         entry = {"yardstick_us": yardstick * 1e3, "ours_ms": ours_ms, "wall_over_cpu": ours_busy}
         if peer is None:
             entry["micro"] = {m: ours.time(m, n)[0] for m, n in micro.items()}
-            entry["peer_ms"] = limit_ms(ours.info, entry["micro"])
+            entry["peer_ms"] = limit_ms(ours.info, entry["micro"], op)
         else:
             entry["peer_ms"], busy = peer.time(op, peer_repeats)
             entry["wall_over_cpu"] = max(ours_busy, busy)

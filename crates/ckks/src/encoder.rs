@@ -13,7 +13,7 @@
 use cipherloom_ring::vector::{
     largest_scaled, residues_of_words, round_scaled, Doubles, FloatLift,
 };
-use cipherloom_ring::{Basis, Coeff, Ntt, Poly, Words};
+use cipherloom_ring::{Ahead, Basis, Coeff, Ntt, Poly, Words};
 use cipherloom_spec::Scale;
 use zeroize::Zeroizing;
 
@@ -258,7 +258,10 @@ impl Encoder {
             let power = |e: u32| m.reduce_u128(1 << e);
             let offset = m.neg(power(I128_LIMIT_BITS as u32));
             let weights = [power(0), power(WORD), power(2 * WORD), offset];
-            basis.backend().convert(m, limb, &words, n, &weights);
+            let terms = (&words[..], n);
+            basis
+                .backend()
+                .convert(m, limb, terms, &weights, &mut Ahead::new());
         })
     }
 

@@ -4,7 +4,7 @@
 //!
 //! - public key (1): seed, b;
 //! - evaluation key (2): Galois element (u64, 0 for relinearisation), highest level (u16), then for
-//!   each digit its seed and b over the special primes and q_0 ... q_level;
+//!   each digit its seed and b over the special primes and q_0 ... q_level, as [`KeyDigit::b`] says;
 //! - seeded ciphertext (3): level (u16), scale (u128 mantissa, i32 exponent), seed, c0;
 //! - ciphertext (4): level (u16), number of parts (u16), scale, the parts.
 //!
@@ -21,8 +21,8 @@ use crate::keys::{EvaluationKey, KeyDigit, KeyPurpose, PublicKey};
 use crate::params::{CkksParameters, ParamsDigest};
 use crate::size;
 
-/// Version of this format.
-pub const FORMAT_VERSION: u16 = 1;
+/// Version of this format. 2: evaluation keys are divided by P.
+pub const FORMAT_VERSION: u16 = 2;
 /// First bytes of every object.
 pub const MAGIC: [u8; 4] = *b"CLCK";
 
@@ -378,10 +378,10 @@ mod tests {
     }
 
     const GOLDEN: [&str; 5] = [
-        "27ff64124801ffbb",
-        "92148d5600765290",
-        "fb9c090da44809b9",
-        "fb97b4aab62835fa",
+        "cad6b67b0e89f20d",
+        "430a9545eafa6e60",
+        "dc357e9f638b3681",
+        "54cf003074f091b6",
         "878a26a48164998c",
     ];
 }

@@ -162,6 +162,7 @@ impl KeyGenerator {
             KeyPurpose::Galois(_) => (&s, &other),
         };
         let label = self.label(&format!("key {} level {max_level}", purpose.code()));
+        let inverse = special_inverse(&basis, params)?;
         let digits = params
             .chain()
             .digits(max_level)
@@ -171,7 +172,9 @@ impl KeyGenerator {
                 let mut prg = self.seed.derive(&label, d as u64);
                 let seed = prg.public_seed();
                 let a: Poly<Ntt> = UniformXof::new(seed).poly(&basis);
-                let mut b = rlwe_b(&a, to.expose(), prg.cbd21_poly(&basis)?.into_ntt())?;
+                let mut e = prg.cbd21_poly(&basis)?.into_ntt();
+                e.expose_mut().mul_limb_scalars_assign(&inverse)?;
+                let mut b = rlwe_b(&a, to.expose(), e)?;
                 let mut gadget = SecretPoly::new(from.expose().clone());
                 gadget
                     .expose_mut()
@@ -200,21 +203,29 @@ pub(crate) fn rlwe_b(
     Ok(b)
 }
 
-/// P modulo the primes of the digit, 0 modulo all others.
+/// 1 modulo the primes of the digit, 0 modulo all others: P divided by P modulo each ciphertext prime, as all of the key is.
 fn gadget_residues(
     basis: &Basis,
     params: &CkksParameters,
     digit: &std::ops::Range<usize>,
 ) -> Vec<u64> {
+    let special = params.chain().p().len();
+    let of = |i: usize| i.checked_sub(special).is_some_and(|i| digit.contains(&i));
+    (0..basis.len()).map(|i| u64::from(of(i))).collect()
+}
+
+/// 1/P modulo the ciphertext primes of a key basis; 1 modulo the special primes.
+fn special_inverse(basis: &Basis, params: &CkksParameters) -> Result<Vec<u64>, CkksError> {
     let p = params.chain().p();
     basis
         .moduli()
         .enumerate()
-        .map(|(i, m)| match i.checked_sub(p.len()) {
-            Some(limb) if digit.contains(&limb) => {
-                p.iter().fold(1, |acc, &v| m.mul(acc, m.reduce(v)))
+        .map(|(i, m)| {
+            if i < p.len() {
+                return Ok(1);
             }
-            _ => 0,
+            let product = p.iter().fold(1, |acc, &v| m.mul(acc, m.reduce(v)));
+            Ok(m.inv(product)?)
         })
         .collect()
 }

@@ -105,13 +105,14 @@ pub struct KeyDigit {
 }
 
 impl KeyDigit {
-    /// `b = -a s_to + e + P g s_from`.
+    /// `b = -a s_to + e + P g s_from`, g being 1 modulo the primes of the digit and 0 modulo all others; modulo the ciphertext primes
+    /// all of it, `a` and `e` too, is divided by P: a switch ends in a division by P, which then is done.
     #[must_use]
     pub fn b(&self) -> &PackedPoly {
         &self.b
     }
 
-    /// The uniform part.
+    /// The uniform part (uniform divided by P is uniform).
     #[must_use]
     pub fn a(&self) -> &PackedPoly {
         &self.a

@@ -200,23 +200,45 @@ pub(crate) fn for_each_chunk(
     }
 }
 
-/// Calls `f(index, limb of a, limb of b)` for limbs of `n` words, in parallel if that is long.
-pub(crate) fn for_each_limb_pair(
-    a: &mut [u64],
-    b: &mut [u64],
+/// A limb, or some limbs, of each of `K` pairs of polynomials.
+pub(crate) type Pairs<'a, const K: usize> = [[&'a mut [u64]; 2]; K];
+
+/// Calls `f(index, limb of each)` for limbs of `n` words, in parallel if that is long.
+pub(crate) fn for_each_limb_of<const K: usize>(
+    data: Pairs<'_, K>,
     n: usize,
-    f: impl Fn(usize, &mut [u64], &mut [u64]) + Sync,
+    f: &(impl Fn(usize, Pairs<'_, K>) + Sync),
 ) {
-    if n >= MIN_PARALLEL_DEGREE && a.len() > n {
-        a.par_chunks_exact_mut(n)
-            .zip(b.par_chunks_exact_mut(n))
-            .enumerate()
-            .for_each(|(i, (a, b))| f(i, a, b));
+    limbs_from(0, data, n, f);
+}
+
+fn limbs_from<const K: usize>(
+    first: usize,
+    mut data: Pairs<'_, K>,
+    n: usize,
+    f: &(impl Fn(usize, Pairs<'_, K>) + Sync),
+) {
+    let limbs = data.first().map_or(0, |pair| pair[0].len() / n);
+    if limbs <= 1 {
+        if limbs == 1 {
+            f(first, data);
+        }
+        return;
+    }
+    let half = limbs / 2;
+    let mut rest: Pairs<'_, K> = std::array::from_fn(|_| [&mut [][..], &mut [][..]]);
+    for (data, rest) in data.iter_mut().flatten().zip(rest.iter_mut().flatten()) {
+        let (a, b) = std::mem::take(data).split_at_mut(half * n);
+        (*data, *rest) = (a, b);
+    }
+    if n >= MIN_PARALLEL_DEGREE {
+        rayon::join(
+            || limbs_from(first, data, n, f),
+            || limbs_from(first + half, rest, n, f),
+        );
     } else {
-        a.chunks_exact_mut(n)
-            .zip(b.chunks_exact_mut(n))
-            .enumerate()
-            .for_each(|(i, (a, b))| f(i, a, b));
+        limbs_from(first, data, n, f);
+        limbs_from(first + half, rest, n, f);
     }
 }
 

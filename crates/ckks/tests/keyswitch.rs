@@ -81,6 +81,16 @@ fn key_digits_hide_the_gadget_multiples_with_small_errors() {
         for (digit, range) in key.digits().iter().zip(chain.digits(max_level)) {
             let mut phase = digit.a().to_poly().mul(&to).unwrap();
             phase.add_assign(&digit.b().to_poly()).unwrap();
+            // Modulo the ciphertext primes a key is stored divided by P.
+            let times: Vec<u64> = basis
+                .moduli()
+                .enumerate()
+                .map(|(i, m)| match i < chain.p().len() {
+                    true => 1,
+                    false => u64::try_from(&special % m.value()).unwrap(),
+                })
+                .collect();
+            phase.mul_limb_scalars_assign(&times).unwrap();
             let gadget: Vec<u64> = basis
                 .moduli()
                 .enumerate()

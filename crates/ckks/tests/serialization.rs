@@ -136,7 +136,7 @@ fn every_header_byte_matters() {
                 let e = decode(p, &b).unwrap_err();
                 let expected = match i {
                     0..=3 => matches!(e, CkksError::Magic),
-                    4..=5 => matches!(e, CkksError::Version { known: 1, .. }),
+                    4..=5 => matches!(e, CkksError::Version { known: 2, .. }),
                     6..=7 => matches!(e, CkksError::Kind { .. }),
                     _ => matches!(e, CkksError::ParamsMismatch { .. }),
                 };

@@ -4,7 +4,7 @@
 use cipherloom_ring::backend::ScalarBackend;
 use cipherloom_ring::convert::digit_ranges;
 use cipherloom_ring::{
-    Automorphism, Backend, Basis, ModDown, ModUp, Modulus, Ntt, NttTable, Poly, PublicSeed,
+    Ahead, Automorphism, Backend, Basis, ModDown, ModUp, Modulus, Ntt, NttTable, Poly, PublicSeed,
     SecretSeed, SimdChoice, UniformXof,
 };
 use std::hint::black_box;
@@ -122,7 +122,10 @@ fn pointwise(backend: &Arc<dyn Backend>) {
         ),
         (
             "convert of 6",
-            time(|| backend.convert(&m, black_box(&mut a), &flat, n, &weights)),
+            time(|| {
+                let out = black_box(&mut a[..]);
+                backend.convert(&m, out, (&flat, n), &weights, &mut Ahead::new());
+            }),
         ),
         (
             "key_products of 3",

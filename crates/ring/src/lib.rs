@@ -27,7 +27,7 @@ pub mod words;
 pub mod xof;
 
 pub use automorphism::{galois_element, Automorphism};
-pub use backend::{Ahead, Backend, SimdChoice};
+pub use backend::{Ahead, Backend, Destination, Pieces, SimdChoice};
 pub use basis::Basis;
 pub use convert::{BaseConverter, ModDown, ModUp};
 pub use crt::CrtLift;

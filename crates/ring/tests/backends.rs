@@ -5,7 +5,8 @@ mod common;
 
 use cipherloom_ring::backend::ScalarBackend;
 use cipherloom_ring::{
-    Automorphism, Backend, Basis, Modulus, Ntt, PackedPoly, Poly, RingError, SimdChoice, Words,
+    Ahead, Automorphism, Backend, Basis, Destination, Modulus, Ntt, PackedPoly, Poly, RingError,
+    SimdChoice, Words,
 };
 use common::{backends, edgy, primes, primes_of_all_sizes, Mix};
 use proptest::prelude::*;
@@ -221,7 +222,7 @@ fn check_steep_sums(b: &dyn Backend, m: &Modulus, mix: &mut Mix, n: usize, count
         let kernel = |a: &mut [u64]| b.weighted_sum(m, a, &terms, &weights);
         check(&name, q, &start, kernel, |_| want);
         let kernel = |a: &mut [u64]| {
-            b.convert(m, a, &x, n, &weights);
+            b.convert(m, a, (&x, n), &weights, &mut Ahead::new());
             a.iter_mut().for_each(|a| *a %= q);
         };
         check(&name, q, &start, kernel, |_| want);
@@ -295,7 +296,9 @@ fn check_sums(b: &dyn Backend, m: &Modulus, mix: &mut Mix, n: usize, count: usiz
         }
         let weights: Vec<u64> = (0..count).map(|i| q / 2 + i as u64 % 2).collect();
         let mut got = start.clone();
-        b.convert(m, &mut got, &flat, stride, &weights);
+        let mut ahead = Ahead::new();
+        ahead.push(&flat);
+        b.convert(m, &mut got, (&flat, stride), &weights, &mut ahead);
         let mut want = start.clone();
         ScalarBackend.weighted_sum(m, &mut want, &terms, &weights);
         for (j, (&g, &w)) in got.iter().zip(&want).enumerate() {
@@ -476,13 +479,28 @@ proptest! {
             let mut got = vec![0; n - cut];
             backend.permute(&mut got, &x, perm);
             prop_assert_eq!(&got, &want, "{}", backend.name());
-            // A row at a time, whatever the order.
+            // Two limbs, a row at a time, whatever the order; the first with a summand.
+            let m = Modulus::new(primes(16, 50, 0, 1)[0]).unwrap();
+            let x: Vec<u64> = x.iter().map(|&v| v % m.value()).collect();
+            let summand = Mix(seed).residues(m.value(), n);
+            let other: Vec<u64> = x.iter().rev().copied().collect();
             let row = 8 << (cut % 3).min(log_n as usize - 4);
-            let mut got = Words::zeroed(n);
-            for (i, part) in x.chunks(row).enumerate().rev() {
-                backend.permute_row(&mut got, part, i * row, &a, i % 2 == 1);
+            for with in [false, true] {
+                let mut got = [Words::zeroed(n), Words::zeroed(n)];
+                for i in (0..n / row).rev() {
+                    let part = i * row..(i + 1) * row;
+                    let [u, v] = &mut got;
+                    let rows = [&x[part.clone()], &other[part.clone()]];
+                    let to = Destination { automorphism: &a, offset: i * row, streaming: i % 2 == 1 };
+                    backend.permute_rows(&m, [u, v], rows, with.then_some(&summand[part]), to);
+                }
+                for (i, &p) in a.perm().iter().enumerate() {
+                    let p = p as usize;
+                    let first = if with { m.add(x[p], summand[p]) } else { x[p] };
+                    let (got, want) = ([got[0][i], got[1][i]], [first, other[p]]);
+                    prop_assert_eq!(got, want, "{} {}", backend.name(), i);
+                }
             }
-            prop_assert_eq!(&got[..n - cut], &want[..], "{}", backend.name());
         }
     }
 }
@@ -543,6 +561,7 @@ fn every_kernel_is_in_this_suite() {
         "ntt_inverse",
         "forward_head",
         "forward_tail",
+        "forward_tail_from",
         "inverse_tail",
         "inverse_head",
         "add_assign",
@@ -562,7 +581,7 @@ fn every_kernel_is_in_this_suite() {
         "reduce_assign",
         "rounded_sum",
         "permute",
-        "permute_row",
+        "permute_rows",
     ];
     assert_eq!(kernels.collect::<Vec<_>>(), known);
 }

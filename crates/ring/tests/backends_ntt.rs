@@ -3,7 +3,7 @@
 mod common;
 
 use cipherloom_ring::backend::ScalarBackend;
-use cipherloom_ring::{Ahead, Backend, Modulus, NttTable};
+use cipherloom_ring::{Ahead, Backend, Modulus, NttTable, Pieces};
 use common::{backends, edgy, primes, primes_of_all_sizes, Mix};
 use std::sync::Arc;
 
@@ -67,6 +67,18 @@ fn check_split(table: &NttTable, input: &[u64], width: usize) {
     let mut got: Vec<u64> = input.iter().map(|&x| x + 3 * q).collect();
     columns(&mut got, &|t| backend.forward_head(table, t));
     for (s, r) in got.chunks_exact_mut(row).enumerate() {
+        // The same row from pieces, with other words between them.
+        if let Some(len) = Some(width.min(row)).filter(|len| len.is_power_of_two()) {
+            let step = len + 24;
+            let mut words = vec![u64::MAX; step * (row / len)];
+            for (piece, r) in words.chunks_mut(step).zip(r.chunks(len)) {
+                piece[..len].copy_from_slice(r);
+            }
+            let mut out = vec![1; row];
+            let pieces = Pieces::new(&words, len, step);
+            backend.forward_tail_from(table, s, pieces, &mut out, &mut ahead);
+            assert!(out == want[s * row..(s + 1) * row], "{name} from pieces");
+        }
         backend.forward_tail(table, s, r, &mut ahead);
     }
     assert!(got == want, "{name} forward");
@@ -160,11 +172,15 @@ fn a_table_of_another_backend_is_refused() {
             // The scalar backend checks in debug builds only: it stays within bounds on any table.
             if a.name() != b.name() && b.name() != "scalar" {
                 let factor = table.inverse_factor(1);
-                let runs: [&dyn Fn(); 6] = [
+                let runs: [&dyn Fn(); 7] = [
                     &|| b.ntt_forward(&table, &mut [1; 16]),
                     &|| b.ntt_inverse(&table, &mut [1; 16]),
                     &|| b.forward_head(&table, &mut [1; 16]),
                     &|| b.forward_tail(&table, 0, &mut [1; 16], &mut Ahead::new()),
+                    &|| {
+                        let pieces = Pieces::new(&[1; 16], 16, 16);
+                        b.forward_tail_from(&table, 0, pieces, &mut [1; 16], &mut Ahead::new());
+                    },
                     &|| b.inverse_tail(&table, 0, &mut [1; 16], &mut Ahead::new()),
                     &|| b.inverse_head(&table, &mut [1; 16], &factor),
                 ];

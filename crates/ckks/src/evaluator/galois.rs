@@ -3,8 +3,11 @@
 use super::{two_parts, Evaluator};
 use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
-use crate::keys::{EvaluationKey, KeyPurpose};
-use crate::keyswitch::{Addend, Decomposed, Operand, Output, Source};
+use crate::keys::KeyPurpose;
+use crate::keyswitch::{Addend, Decomposed, Job, Operand, Source};
+
+/// Keys for one pass over the digits of a hoisted ciphertext.
+const PASS: usize = 2;
 
 /// A ciphertext whose second part is decomposed and raised: many rotations share that work.
 /// Memory: digits x (special primes + level + 1) polynomial limbs beside the ciphertext.
@@ -52,8 +55,9 @@ impl Evaluator {
             return Ok(self.copy(a));
         }
         two_parts("rotate", a)?;
-        let key = self.keys.key(KeyPurpose::Galois(g))?;
-        self.switch_galois(a, key, Source::Fresh(Operand::Poly(&a.parts()[1])))
+        let source = Source::Fresh(Operand::Poly(&a.parts()[1]));
+        let [out] = self.switch_galois(a, [g], source)?;
+        Ok(out)
     }
 
     /// Decomposes a ciphertext for many rotations of it. Not counted.
@@ -89,43 +93,78 @@ impl Evaluator {
         if g == 1 {
             return Ok(self.copy(a.ct));
         }
-        let key = self.keys.key(KeyPurpose::Galois(g))?;
-        self.switch_galois(a.ct, key, Source::Hoisted(&a.digits))
+        let [out] = self.switch_galois(a.ct, [g], Source::Hoisted(&a.digits))?;
+        Ok(out)
     }
 
-    fn switch_galois(
+    /// Switches with the keys of `K` automorphisms other than the identity.
+    fn switch_galois<const K: usize>(
         &self,
         a: &Ciphertext,
-        key: &EvaluationKey,
+        gs: [u64; K],
         source: Source<'_>,
-    ) -> Result<Ciphertext, CkksError> {
-        // The key leads to s(X^(1/g)), which the automorphism turns into s.
-        let Some(automorphism) = &key.automorphism else {
-            return Err(CkksError::Empty { op: "rotate" });
+    ) -> Result<[Ciphertext; K], CkksError> {
+        let add = Some(Addend::Polys(&a.parts()[0], None));
+        let job = |g| -> Result<_, CkksError> {
+            let key = self.keys.key(KeyPurpose::Galois(g))?;
+            // The key leads to s(X^(1/g)), which the automorphism turns into s.
+            let Some(automorphism) = &key.automorphism else {
+                return Err(CkksError::Empty { op: "rotate" });
+            };
+            Ok(Job {
+                key,
+                add,
+                automorphism: Some(automorphism),
+            })
         };
-        let output = Output {
-            add: Some(Addend::Polys(&a.parts()[0], None)),
-            automorphism: Some(automorphism),
-            ..Output::default()
-        };
-        let tables = self.params.tables();
-        let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
-        if automorphism.g() == self.params.conjugation_element() {
-            self.counter.conjugation();
-        } else {
-            self.counter.rotation();
+        let mut jobs = [job(gs[0])?; K];
+        for (place, &g) in jobs.iter_mut().zip(&gs).skip(1) {
+            *place = job(g)?;
         }
-        Ok(self.made(parts.into(), a.scale()))
+        let parts = self.switch(source, false, jobs)?;
+        for g in gs {
+            if g == self.params.conjugation_element() {
+                self.counter.conjugation();
+            } else {
+                self.counter.rotation();
+            }
+        }
+        Ok(parts.map(|parts| self.made(parts.into(), a.scale())))
     }
 
-    /// All these rotations of one ciphertext with one decomposition, in order.
+    /// All these rotations of one ciphertext with one decomposition, in order. Cheaper than one at a time.
     ///
     /// # Errors
     /// As [`Evaluator::rotate`].
     pub fn rotate_many(&self, a: &Ciphertext, ks: &[i64]) -> Result<Vec<Ciphertext>, CkksError> {
-        let hoisted = self.hoist(a)?;
-        ks.iter()
-            .map(|&k| self.rotate_hoisted(&hoisted, k))
-            .collect()
+        self.rotate_hoisted_many(&self.hoist(a)?, ks)
+    }
+
+    /// All these rotations of a hoisted ciphertext, in order. Cheaper than one at a time: several keys share a pass over the
+    /// digits.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rotate`].
+    pub fn rotate_hoisted_many(
+        &self,
+        a: &Hoisted<'_>,
+        ks: &[i64],
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        self.check_ct(a.ct)?;
+        let mut out = Vec::with_capacity(ks.len());
+        let mut rest = ks;
+        while let Some((&k, others)) = rest.split_first() {
+            if let Some((pass, others)) = rest.split_first_chunk::<PASS>() {
+                let gs = pass.map(|k| self.params.galois_element(k));
+                if !gs.contains(&1) {
+                    out.extend(self.switch_galois(a.ct, gs, Source::Hoisted(&a.digits))?);
+                    rest = others;
+                    continue;
+                }
+            }
+            out.push(self.rotate_hoisted(a, k)?);
+            rest = others;
+        }
+        Ok(out)
     }
 }

@@ -30,6 +30,7 @@ use crate::counter::OpCounter;
 use crate::encoder::Encoder;
 use crate::error::CkksError;
 use crate::keys::EvaluationKeys;
+use crate::keyswitch::{Job, Source};
 use crate::live::LiveCounter;
 use crate::params::CkksParameters;
 use crate::plaintext::Plaintext;
@@ -150,6 +151,17 @@ impl Evaluator {
     fn copy(&self, ct: &Ciphertext) -> Ciphertext {
         let parts = ct.parts().iter().map(|p| self.polys.copy(p)).collect();
         self.made(parts, ct.scale())
+    }
+
+    /// Switches with the scratch memory and the polynomials of this evaluator.
+    fn switch<const K: usize>(
+        &self,
+        source: Source<'_>,
+        rescale: bool,
+        jobs: [Job<'_>; K],
+    ) -> Result<[[Poly<Ntt>; 2]; K], CkksError> {
+        let memory = (&self.pool, &*self.polys);
+        self.params.tables().switch(source, rescale, jobs, memory)
     }
 
     fn check_ct(&self, ct: &Ciphertext) -> Result<(), CkksError> {

@@ -8,10 +8,10 @@ use super::{same_level, same_scale, two_parts, Evaluator};
 use crate::ciphertext::Ciphertext;
 use crate::complex::Complex64;
 use crate::error::CkksError;
-use crate::keys::KeyPurpose;
-use crate::keyswitch::{Addend, Operand, Output, Source};
+use crate::keys::{EvaluationKey, KeyPurpose};
+use crate::keyswitch::{Addend, Job, Operand, Source};
 use crate::plaintext::Plaintext;
-use crate::scratch::{for_each_chunk, for_each_limb_pair};
+use crate::scratch::{for_each_chunk, for_each_limb_of, Pairs};
 
 /// Terms that one call of the kernel takes.
 const TERMS: usize = 8;
@@ -45,7 +45,8 @@ impl Evaluator {
             return Ok(());
         };
         // A limb of the plaintext serves the first two parts while it is cached.
-        for_each_limb_pair(p0.data_mut(), p1.data_mut(), n, |i, x, y| {
+        let pair = [[p0.data_mut(), p1.data_mut()]];
+        for_each_limb_of(pair, n, &|i, [[x, y]]| {
             backend.mul_assign(basis.modulus(i), x, b.poly().limb(i));
             backend.mul_assign(basis.modulus(i), y, b.poly().limb(i));
         });
@@ -177,7 +178,7 @@ impl Evaluator {
         let basis = p0.basis().clone();
         let n = basis.n();
         let (backend, moduli) = (basis.backend(), &basis);
-        let limb = |i: usize, out0: &mut [u64], out1: &mut [u64]| {
+        let limb = |i: usize, [[out0, out1]]: Pairs<'_, 1>| {
             for (k, chunk) in terms.chunks(TERMS).enumerate() {
                 let mut limbs = [[&[][..]; 3]; TERMS];
                 for (l, (a, b)) in limbs.iter_mut().zip(chunk) {
@@ -188,7 +189,7 @@ impl Evaluator {
                 backend.key_products(moduli.modulus(i), out, &limbs[..chunk.len()], add || k > 0);
             }
         };
-        for_each_limb_pair(p0.data_mut(), p1.data_mut(), n, limb);
+        for_each_limb_of([[p0.data_mut(), p1.data_mut()]], n, &limb);
         for (part, out) in rest.iter_mut().enumerate() {
             for_each_chunk(out.data_mut(), n, n, |i, out| {
                 if !add {
@@ -297,12 +298,7 @@ impl Evaluator {
         };
         let key = self.keys.key(KeyPurpose::Relinearization)?;
         let source = Source::Fresh(Operand::Poly(c2));
-        let output = Output {
-            add: Some(Addend::Polys(c0, Some(c1))),
-            ..Output::default()
-        };
-        let tables = self.params.tables();
-        let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
+        let [parts] = self.switch(source, false, [joined(key, c0, c1)])?;
         self.counter.relinearization();
         Ok(self.made(parts.into(), a.scale()))
     }
@@ -329,13 +325,13 @@ impl Evaluator {
         let key = self.keys.key(KeyPurpose::Relinearization)?;
         let (a, b) = (a.parts(), b.parts());
         let source = Source::Fresh(Operand::Product(&a[1], &b[1]));
-        let output = Output {
+        let job = Job {
+            key,
             add: Some(Addend::Tensor([&a[0], &a[1]], [&b[0], &b[1]])),
-            rescale,
             automorphism: None,
         };
-        let tables = self.params.tables();
-        tables.switch(source, key, &output, &self.pool, &self.polys)
+        let [parts] = self.switch(source, rescale, [job])?;
+        Ok(parts)
     }
 
     /// `a b`, relinearised and rescaled with one rounding: level l to l - 1, canonical scale if both had it.
@@ -376,15 +372,18 @@ impl Evaluator {
         };
         let key = self.keys.key(KeyPurpose::Relinearization)?;
         let source = Source::Fresh(Operand::Poly(c2));
-        let output = Output {
-            add: Some(Addend::Polys(c0, Some(c1))),
-            rescale: true,
-            automorphism: None,
-        };
-        let tables = self.params.tables();
-        let parts = tables.switch(source, key, &output, &self.pool, &self.polys)?;
+        let [parts] = self.switch(source, true, [joined(key, c0, c1)])?;
         self.counter.relinearization();
         self.counter.rescale();
         Ok(self.made(parts.into(), scale))
+    }
+}
+
+/// A key whose result joins (c0, c1).
+fn joined<'a>(key: &'a EvaluationKey, c0: &'a Poly<Ntt>, c1: &'a Poly<Ntt>) -> Job<'a> {
+    Job {
+        key,
+        add: Some(Addend::Polys(c0, Some(c1))),
+        automorphism: None,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cipherloom_ring::{Backend, InverseFactor, Modulus, NttTable, Shoup};
+use cipherloom_ring::{Ahead, Backend, InverseFactor, Modulus, NttTable, Shoup};
 
 use super::tiles::Tiling;
 use crate::error::CkksError;
@@ -60,6 +60,15 @@ impl Converter {
         })
     }
 
+    /// Multiplies what target `i` receives by `factors[i]` modulo the primes of `to`, the targets.
+    fn scale_targets(&mut self, factors: &[u64], to: &[Modulus]) {
+        for ((weights, &f), p) in self.weights.iter_mut().zip(factors).zip(to) {
+            for w in weights {
+                *w = p.mul(*w, f);
+            }
+        }
+    }
+
     /// Source primes.
     pub(super) fn len(&self) -> usize {
         self.from.len()
@@ -104,13 +113,23 @@ impl Converter {
         (start, len): (usize, usize),
         (terms, stride): (&[u64], usize),
         out: &mut [u64],
+        ahead: &mut Ahead<'_>,
     ) {
-        backend.convert(
-            m,
-            &mut out[start..start + len],
-            &terms[start..],
+        let (out, terms) = (&mut out[start..start + len], (&terms[start..], stride));
+        backend.convert(m, out, terms, &self.weights[j], ahead);
+    }
+
+    /// Says that block `(start, length)` of a tile will be converted.
+    pub(super) fn announce<'a>(
+        &self,
+        (start, len): (usize, usize),
+        (terms, stride): (&'a [u64], usize),
+        ahead: &mut Ahead<'a>,
+    ) {
+        ahead.push_pieces(
+            &terms[start..start + self.len() * stride + len],
+            len,
             stride,
-            &self.weights[j],
         );
     }
 
@@ -129,39 +148,76 @@ impl Converter {
         terms: &[u64],
         out: &mut [u64],
     ) {
-        backend.convert(m, out, terms, out.len(), &self.weights[j]);
+        let terms = (terms, out.len());
+        backend.convert(m, out, terms, &self.weights[j], &mut Ahead::new());
     }
 }
 
 /// Start and length of the blocks of a tile.
-pub(super) fn blocks(tiling: &Tiling) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn blocks(tiling: &Tiling) -> impl Iterator<Item = (usize, usize)> + Clone {
     let tile = tiling.tile;
     (0..tile)
         .step_by(BLOCK)
         .map(move |start| (start, BLOCK.min(tile - start)))
 }
 
-/// Division by the product of some primes.
+/// Division by the special primes, of which the terms of each target are divided already (see `KeyDigit::b`), and by one more.
 #[derive(Debug)]
 pub(super) struct Divisor {
+    /// Minus the remainder divided by P.
     pub converter: Converter,
-    /// Minus the inverse of the product, modulo each prime that stays.
-    pub neg_inv: Vec<Shoup>,
+    /// The inverse of the last prime modulo each prime that stays, if there is one.
+    pub last_inv: Vec<Shoup>,
 }
 
 impl Divisor {
-    pub(super) fn new(from: Vec<Arc<NttTable>>, to: &[Modulus]) -> Result<Self, CkksError> {
+    /// By the product of `p`, and then by `last`.
+    pub(super) fn new(
+        p: &[Arc<NttTable>],
+        last: Option<&Arc<NttTable>>,
+        to: &[Modulus],
+    ) -> Result<Self, CkksError> {
+        let product = |m: &Modulus| {
+            p.iter()
+                .fold(1, |acc, t| m.mul(acc, m.reduce(t.modulus().value())))
+        };
+        let mut converter = Converter::new(p.iter().chain(last).cloned().collect(), to)?;
+        let factors = to
+            .iter()
+            .map(|m| Ok(m.neg(m.inv(product(m))?)))
+            .collect::<Result<Vec<_>, CkksError>>()?;
+        converter.scale_targets(&factors, to);
+        let mut last_inv = Vec::new();
+        if let Some(last) = last {
+            // The terms of the last prime come divided by P too, and the factor of its conversion is 1/P.
+            converter.factors[p.len()] = last.inverse_factor(1);
+            for m in to {
+                last_inv.push(m.shoup(m.inv(m.reduce(last.modulus().value()))?));
+            }
+        }
+        Ok(Self {
+            converter,
+            last_inv,
+        })
+    }
+}
+
+/// Division by one prime.
+#[derive(Debug)]
+pub(super) struct LastDivisor {
+    pub converter: Converter,
+    /// Minus its inverse, modulo each prime that stays.
+    pub neg_inv: Vec<Shoup>,
+}
+
+impl LastDivisor {
+    pub(super) fn new(last: &Arc<NttTable>, to: &[Modulus]) -> Result<Self, CkksError> {
         let neg_inv = to
             .iter()
-            .map(|m| {
-                let product = from
-                    .iter()
-                    .fold(1, |acc, t| m.mul(acc, m.reduce(t.modulus().value())));
-                Ok(m.shoup(m.neg(m.inv(product)?)))
-            })
+            .map(|m| Ok(m.shoup(m.neg(m.inv(m.reduce(last.modulus().value()))?))))
             .collect::<Result<_, CkksError>>()?;
         Ok(Self {
-            converter: Converter::new(from, to)?,
+            converter: Converter::new(vec![last.clone()], to)?,
             neg_inv,
         })
     }

@@ -1,20 +1,22 @@
-//! Inner products with a key, the division by P (and by the last prime, when a rescale is merged), and what is done with the
+//! Inner products with keys, the division by P (and by the last prime, when a rescale is merged), and what is done with the
 //! quotient while its row is cached.
 
 use std::ops::Range;
 
-use cipherloom_ring::{Ahead, Automorphism, Ntt, Poly};
+use cipherloom_ring::{Ahead, Automorphism, Destination, Ntt, Poly, Shoup};
 
 use super::raise::{Decomposed, DigitTerms, DivisionTerms, Group};
 use super::{Addend, KeySwitchTables, Operand};
 use crate::error::CkksError;
 use crate::keys::EvaluationKey;
-use crate::scratch::{for_each_chunk, for_each_limb_pair, PolyPool, ScratchPool};
+use crate::scratch::{for_each_chunk, for_each_limb_of, Pairs, PolyPool, Scratch, ScratchPool};
 
 /// Size of a result that is written past the caches.
 const STREAM_BYTES: usize = 12 << 20;
 /// Digits that one call of the inner-product kernel takes.
 const TERMS: usize = 8;
+/// Words of both halves of a row that stay in the first-level cache from the inner product to the end.
+const PART: usize = 1 << 11;
 
 /// Where the digits come from.
 #[derive(Clone, Copy)]
@@ -25,13 +27,12 @@ pub(crate) enum Source<'a> {
     Hoisted(&'a Decomposed<'a>),
 }
 
-/// What becomes of the two quotients (u0, u1).
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Output<'a> {
+/// A key, and what becomes of the two quotients (u0, u1) that it gives.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub key: &'a EvaluationKey,
     /// Added before the rescale, if there is one, and before the automorphism.
     pub add: Option<Addend<'a>>,
-    /// Also divides by q_level, with the same rounding.
-    pub rescale: bool,
     /// An automorphism that comes last.
     pub automorphism: Option<&'a Automorphism>,
 }
@@ -48,22 +49,35 @@ enum Rows<'a> {
     Hoisted(&'a Decomposed<'a>),
 }
 
+/// What all steps of a switch need.
+struct Switch<'a, const K: usize> {
+    tables: &'a KeySwitchTables,
+    digits: Digits<'a>,
+    jobs: [Job<'a>; K],
+    level: usize,
+    /// Whether q_level is divided by too.
+    rescale: bool,
+    pool: &'a ScratchPool,
+}
+
 impl KeySwitchTables {
-    /// Switches the key: round((sum of digits times key) / P), finished as `output` says: two polynomials over q_0 ... q_level,
-    /// or one limb less after a rescale (the level is at least 1 then).
-    pub(crate) fn switch(
+    /// Switches one polynomial with `K` keys: round((sum of digits times key) / P) for each, also divided by q_level with the same
+    /// rounding if `rescale`, finished as the job says: two polynomials over q_0 ... q_level, or one limb less after a rescale
+    /// (the level is at least 1 then). Several keys for one pass over the digits of a hoisted polynomial save reading them.
+    pub(crate) fn switch<const K: usize>(
         &self,
         source: Source<'_>,
-        key: &EvaluationKey,
-        output: &Output<'_>,
-        pool: &ScratchPool,
-        polys: &PolyPool,
-    ) -> Result<[Poly<Ntt>; 2], CkksError> {
+        rescale: bool,
+        jobs: [Job<'_>; K],
+        (pool, polys): (&ScratchPool, &PolyPool),
+    ) -> Result<[[Poly<Ntt>; 2]; K], CkksError> {
         let level = match &source {
             Source::Fresh(operand) => operand.level(),
             Source::Hoisted(d) => d.level(),
         };
-        key.check_reaches(level)?;
+        for job in &jobs {
+            job.key.check_reaches(level)?;
+        }
         let digits = match source {
             Source::Fresh(operand) => {
                 let terms = self.digit_terms(&operand, pool);
@@ -71,210 +85,283 @@ impl KeySwitchTables {
             }
             Source::Hoisted(d) => Digits::Hoisted(d),
         };
-        let division = self.division_terms(&digits, level, key, output, pool);
-        self.quotients(&digits, level, key, &division, output, (pool, polys))
-    }
-
-    /// The inner products modulo the primes that are divided by, ready for conversion.
-    fn division_terms<'a>(
-        &'a self,
-        digits: &Digits<'_>,
-        level: usize,
-        key: &EvaluationKey,
-        output: &Output<'_>,
-        pool: &'a ScratchPool,
-    ) -> DivisionTerms<'a> {
-        let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
-        let divisor = if output.rescale {
-            &self.down_rescale[level]
-        } else {
-            &self.down
+        let switch = Switch {
+            tables: self,
+            digits,
+            jobs,
+            level,
+            rescale,
+            pool,
         };
-        let (converter, stride) = (&divisor.converter, t.stride());
-        let last = self.special + level;
-        let mut words = pool.take((converter.len() + 1) * 2 * stride);
-        let (scaled, quotients) = words.split_at_mut(converter.len() * 2 * stride);
+        let division = switch.division_terms();
+        switch.quotients(&division, polys)
+    }
+}
+
+impl<const K: usize> Switch<'_, K> {
+    /// The inner products modulo the primes that are divided by, ready for conversion.
+    fn division_terms(&self) -> DivisionTerms<'_> {
+        let tables = self.tables;
+        let (n, t, backend) = (tables.q.n(), tables.tiling, tables.q.backend());
+        let divisor = if self.rescale {
+            &tables.down_rescale[self.level]
+        } else {
+            &tables.down
+        };
+        let (converter, count) = (&divisor.converter, 2 * K);
+        let stride = t.stride();
+        let last = tables.special + self.level;
+        let mut words = self.pool.take((converter.len() + 1) * count * stride);
+        let (scaled, quotients) = words.split_at_mut(converter.len() * count * stride);
         // Limbs `range` of the key basis, whose places among the divided primes start at `place`.
-        let both = |range: Range<usize>, place: usize, out: &mut [u64]| {
-            let group = self.group(digits.terms(), None, range.clone(), pool);
-            let rows = digits.rows(&group);
-            for_each_chunk(out, 2 * stride, n, |i, out| {
+        let limbs = |range: Range<usize>, place: usize, out: &mut [u64]| {
+            let group = tables.group(self.digits.terms(), None, range.clone(), self.pool);
+            let rows = self.digits.rows(&group);
+            for_each_chunk(out, count * stride, n, |i, out| {
                 let j = range.start + i;
-                let table = &self.pq.tables()[j];
-                let mut products = pool.take(2 * n);
-                let mut scratch = pool.take((key.digits().len() + 1) * t.row);
-                let (b, a) = products.split_at_mut(n);
-                let each = b.chunks_exact_mut(t.row).zip(a.chunks_exact_mut(t.row));
-                for (s, (b, a)) in each.enumerate() {
-                    let mut ahead = Ahead::new();
-                    if let Some((j, s)) = t.next_row(j, s, range.end) {
-                        self.announce_inner_row(&rows, level, key, (j, s), &mut ahead);
-                    }
-                    self.inner_row(&rows, level, key, (j, s), &mut scratch, [b, a], &mut ahead);
-                    for (half, acc) in [b, a].into_iter().enumerate() {
-                        if let (true, Some(add)) = (j == last, &output.add) {
-                            let row = s * t.row..(s + 1) * t.row;
-                            let p = self.p_mod_q[level];
-                            let (m, at) = (table.modulus(), (half, level));
-                            let spare = &mut scratch[..t.row];
-                            add.add_row_times(backend, m, at, row, p, (acc, spare));
+                let table = &tables.pq.tables()[j];
+                let mut products = self.pool.take(count * n);
+                let mut digits = self.digit_scratch();
+                for s in 0..t.rows {
+                    let row = s * t.row..(s + 1) * t.row;
+                    for (x, products) in products.chunks_exact_mut(2 * n).enumerate() {
+                        let (b, a) = products.split_at_mut(n);
+                        let (b, a) = (&mut b[row.clone()], &mut a[row.clone()]);
+                        let mut ahead = Ahead::new();
+                        if let Some((j, s, x)) = self.next((j, s, x), range.end) {
+                            self.announce(&rows, (j, s, x), &mut ahead);
                         }
-                        backend.inverse_tail(table, s, acc, &mut ahead);
+                        if x == 0 {
+                            self.digit_rows(&rows, (j, s), &mut digits, &mut ahead);
+                        }
+                        self.products(&rows, x, j, row.clone(), &digits, [b, a], false);
+                        for (half, acc) in [b, a].into_iter().enumerate() {
+                            if let (true, Some(add)) = (j == last, &self.jobs[x].add) {
+                                let (m, at) = (table.modulus(), (half, self.level));
+                                add.add_row(backend, m, at, row.clone(), acc);
+                            }
+                            backend.inverse_tail(table, s, acc, &mut ahead);
+                        }
                     }
                 }
-                for (limb, out) in [b, a].into_iter().zip(out.chunks_exact_mut(stride)) {
+                let each = products.chunks_exact(n).zip(out.chunks_exact_mut(stride));
+                for (limb, out) in each {
                     converter.scale_limb(backend, &t, place + i, limb, &mut out[..n]);
                 }
             });
         };
-        let (special, rest) = scaled.split_at_mut(self.special * 2 * stride);
-        for range in self.ranges(0..self.special) {
-            let words = range.start * 2 * stride..range.end * 2 * stride;
-            both(range.clone(), range.start, &mut special[words]);
+        let (special, rest) = scaled.split_at_mut(tables.special * count * stride);
+        for range in tables.ranges(0..tables.special) {
+            let words = range.start * count * stride..range.end * count * stride;
+            limbs(range.clone(), range.start, &mut special[words]);
         }
-        if output.rescale {
-            both(last..last + 1, self.special, rest);
+        if self.rescale {
+            limbs(last..last + 1, tables.special, rest);
         }
-        for (half, out) in quotients.chunks_exact_mut(stride).enumerate() {
-            let scaled = &scaled[half * stride..];
-            converter.quotients(backend, &t, scaled, 2 * stride, &mut out[..n]);
+        for (poly, out) in quotients.chunks_exact_mut(stride).enumerate() {
+            let scaled = &scaled[poly * stride..];
+            converter.quotients(backend, &t, scaled, count * stride, &mut out[..n]);
         }
-        DivisionTerms { words, divisor }
+        DivisionTerms {
+            words,
+            divisor,
+            count,
+        }
     }
 
     /// The quotients modulo the primes that stay.
     fn quotients(
         &self,
-        digits: &Digits<'_>,
-        level: usize,
-        key: &EvaluationKey,
         division: &DivisionTerms<'_>,
-        output: &Output<'_>,
-        (pool, polys): (&ScratchPool, &PolyPool),
-    ) -> Result<[Poly<Ntt>; 2], CkksError> {
-        let n = self.q.n();
-        let keep = level + usize::from(!output.rescale);
-        let basis = self.q.prefix(keep)?;
-        let mut u0 = polys.take(&basis);
-        let mut u1 = polys.take(&basis);
-        for range in self.ranges(0..keep) {
-            let limbs = self.special + range.start..self.special + range.end;
-            let group = self.group(digits.terms(), Some(division), limbs, pool);
-            let rows = digits.rows(&group);
-            let limb = |i: usize, out0: &mut [u64], out1: &mut [u64]| {
-                let i = range.start + i;
-                self.finish_limb(
-                    &rows,
-                    (level, i, range.end),
-                    key,
-                    (division, &group),
-                    output,
-                    pool,
-                    [out0, out1],
-                );
-            };
+        polys: &PolyPool,
+    ) -> Result<[[Poly<Ntt>; 2]; K], CkksError> {
+        let tables = self.tables;
+        let n = tables.q.n();
+        let keep = self.level + usize::from(!self.rescale);
+        let basis = tables.q.prefix(keep)?;
+        let mut out = std::array::from_fn(|_| [polys.take(&basis), polys.take(&basis)]);
+        for range in tables.ranges(0..keep) {
+            let limbs = tables.special + range.start..tables.special + range.end;
+            let group = tables.group(self.digits.terms(), Some(division), limbs, self.pool);
+            let rows = self.digits.rows(&group);
             let words = range.start * n..range.end * n;
-            let (o0, o1) = (&mut u0.data_mut()[words.clone()], &mut u1.data_mut()[words]);
-            for_each_limb_pair(o0, o1, n, limb);
+            let data = out.each_mut().map(|pair: &mut [Poly<Ntt>; 2]| {
+                pair.each_mut().map(|p| &mut p.data_mut()[words.clone()])
+            });
+            for_each_limb_of(data, n, &|i, out| {
+                let limb = (range.start + i, range.end);
+                self.finish_limb(&rows, limb, division, &group, out);
+            });
         }
-        Ok([u0, u1])
+        Ok(out)
     }
 
-    /// Limb `i` of both results.
-    #[allow(clippy::too_many_arguments)] // The state of one switch; a struct would only rename it.
+    /// Limb `i` of all results; limbs up to `end` follow.
     fn finish_limb(
         &self,
         rows: &Rows<'_>,
-        (level, i, end): (usize, usize, usize),
-        key: &EvaluationKey,
-        (division, group): (&DivisionTerms<'_>, &Group<'_>),
-        output: &Output<'_>,
-        pool: &ScratchPool,
-        out: [&mut [u64]; 2],
+        (i, end): (usize, usize),
+        division: &DivisionTerms<'_>,
+        group: &Group<'_>,
+        mut out: Pairs<'_, K>,
     ) {
-        let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
-        let (j, m) = (self.special + i, self.q.modulus(i));
-        let digit_count = self.digit_count(level);
+        let tables = self.tables;
+        let (n, t) = (tables.q.n(), tables.tiling);
+        let j = tables.special + i;
         let remainders = match rows {
-            Rows::Fresh(..) => digit_count,
+            Rows::Fresh(..) => tables.digit_count(self.level),
             Rows::Hoisted(_) => 0,
         };
         // A result that the caches do not hold is not worth fetching first.
-        let streaming = 2 * (level + 1) * n * size_of::<u64>() >= STREAM_BYTES;
-        let mut scratch = pool.take((digit_count + 4) * t.row);
-        let (turned, scratch) = scratch.split_at_mut(t.row);
-        let (acc, scratch) = scratch.split_at_mut(2 * t.row);
+        let streaming = 2 * (self.level + 1) * n * size_of::<u64>() >= STREAM_BYTES;
+        let last_inv = division.divisor.last_inv.get(i);
+        let mut digits = self.digit_scratch();
+        let mut turned = self.pool.take(2 * t.row);
         for s in 0..t.rows {
             let row = s * t.row..(s + 1) * t.row;
-            let mut ahead = Ahead::new();
-            if let (false, Some(automorphism)) = (streaming, output.automorphism) {
-                let lines = &automorphism.destinations()[row.start / 8..row.end / 8];
-                for out in &out {
-                    ahead.push_lines(out.as_ptr(), lines);
+            for (x, (job, out)) in self.jobs.iter().zip(&mut out).enumerate() {
+                let mut ahead = Ahead::new();
+                if let (false, Some(automorphism)) = (streaming, job.automorphism) {
+                    let lines = &automorphism.destinations()[row.start / 8..row.end / 8];
+                    for out in out.iter() {
+                        ahead.push_lines(out.as_ptr(), lines);
+                    }
                 }
-            }
-            if let Some((i, s)) = t.next_row(i, s, end) {
-                let (j, row) = (self.special + i, s * t.row..(s + 1) * t.row);
-                self.announce_inner_row(rows, level, key, (j, s), &mut ahead);
-                let both = remainders..remainders + 2;
-                self.announce_group_row(group, j, both, s, &mut ahead);
-                if let Some(add) = &output.add {
-                    add.announce_row(i, row, &mut ahead);
+                if let Some((j, s, x)) = self.next((j, s, x), tables.special + end) {
+                    self.announce(rows, (j, s, x), &mut ahead);
+                    let both = remainders + 2 * x..remainders + 2 * x + 2;
+                    tables.announce_group_row(group, j, both, s, &mut ahead);
+                    if let Some(add) = &self.jobs[x].add {
+                        let row = s * t.row..(s + 1) * t.row;
+                        add.announce_row(j - tables.special, row, &mut ahead);
+                    }
                 }
-            }
-            let (b, a) = acc.split_at_mut(t.row);
-            self.inner_row(rows, level, key, (j, s), scratch, [b, a], &mut ahead);
-            for (half, acc) in [b, a].into_iter().enumerate() {
-                let dst = if output.automorphism.is_some() {
-                    &mut *turned
-                } else {
-                    &mut out[half][row.clone()]
+                if x == 0 {
+                    self.digit_rows(rows, (j, s), &mut digits, &mut ahead);
+                }
+                let place = (j, remainders + 2 * x);
+                let remainders = |out: [&mut [u64]; 2], ahead: &mut Ahead<'_>| {
+                    for (half, out) in out.into_iter().enumerate() {
+                        tables.group_row(group, (place.0, place.1 + half), s, out, ahead);
+                    }
                 };
-                self.group_row(group, (j, remainders + half), s, dst, &mut ahead);
-                if let (true, Some(add)) = (output.rescale, &output.add) {
-                    let spare = &mut scratch[..t.row];
-                    let p = self.p_mod_q[i];
-                    add.add_row_times(backend, m, (half, i), row.clone(), p, (acc, spare));
-                }
-                // (acc - r) / P = (r - acc)(-1/P), which overwrites r.
-                backend.sub_scalar_mul(m, dst, acc, division.divisor.neg_inv[i]);
-                if let (false, Some(add)) = (output.rescale, &output.add) {
-                    add.add_row(backend, m, (half, i), row.clone(), dst);
-                }
-                if let Some(automorphism) = output.automorphism {
-                    backend.permute_row(out[half], turned, row.start, automorphism, streaming);
-                }
+                let Some(automorphism) = job.automorphism else {
+                    let [r0, r1] = out.each_mut().map(|o| &mut o[row.clone()]);
+                    remainders([&mut *r0, &mut *r1], &mut ahead);
+                    self.finish_row(rows, (x, i, s), &digits, last_inv, [r0, r1], |_, _| ());
+                    continue;
+                };
+                let (r0, r1) = turned.split_at_mut(t.row);
+                remainders([&mut *r0, &mut *r1], &mut ahead);
+                let add = self.joins_last(job).map(|c| c.limb(i));
+                self.finish_row(
+                    rows,
+                    (x, i, s),
+                    &digits,
+                    last_inv,
+                    [r0, r1],
+                    |words, parts| {
+                        let to = Destination {
+                            automorphism,
+                            offset: words.start,
+                            streaming,
+                        };
+                        let out = out.each_mut().map(|o| &mut **o);
+                        let add = add.map(|c| &c[words]);
+                        let m = tables.q.modulus(i);
+                        tables.q.backend().permute_rows(m, out, parts, add, to);
+                    },
+                );
             }
         }
     }
 
-    /// Says that [`KeySwitchTables::inner_row`] with the same arguments follows.
-    fn announce_inner_row<'a>(
+    /// What joins the first result of a job on its way through the automorphism.
+    fn joins_last<'b>(&self, job: &Job<'b>) -> Option<&'b Poly<Ntt>> {
+        let add = job
+            .add
+            .filter(|_| job.automorphism.is_some() && !self.rescale);
+        add.and_then(|add| add.first_only())
+    }
+
+    /// Row `s` of limb `i` of both results of job `x`, before the automorphism. `out` has the remainders. Calls `then` for each part that is ready.
+    fn finish_row(
         &self,
-        rows: &Rows<'a>,
-        level: usize,
-        key: &'a EvaluationKey,
-        (j, s): (usize, usize),
-        ahead: &mut Ahead<'a>,
+        rows: &Rows<'_>,
+        (x, i, s): (usize, usize, usize),
+        digits: &[u64],
+        last_inv: Option<&Shoup>,
+        [r0, r1]: [&mut [u64]; 2],
+        mut then: impl FnMut(Range<usize>, [&[u64]; 2]),
     ) {
-        let row = s * self.tiling.row..(s + 1) * self.tiling.row;
-        let count = self.digit_count(level);
-        let own = self.own_digit(j);
+        let tables = self.tables;
+        let (backend, m) = (tables.q.backend(), tables.q.modulus(i));
+        let job = &self.jobs[x];
+        let add = job.add.filter(|_| self.joins_last(job).is_none());
+        let parts = r0.chunks_mut(PART).zip(r1.chunks_mut(PART));
+        let starts = (s * tables.tiling.row..).step_by(PART);
+        for ((r0, r1), start) in parts.zip(starts) {
+            let words = start..start + r0.len();
+            let j = tables.special + i;
+            let sums = [&mut *r0, &mut *r1];
+            self.products(rows, x, j, words.clone(), digits, sums, true);
+            for (half, r) in [&mut *r0, &mut *r1].into_iter().enumerate() {
+                if let Some(add) = &add {
+                    add.add_row(backend, m, (half, i), words.clone(), r);
+                }
+                if let Some(&inv) = last_inv {
+                    backend.scalar_mul_assign(m, r, inv);
+                }
+            }
+            then(words, [r0, r1]);
+        }
+    }
+
+    /// A row for each digit that has none of its own.
+    fn digit_scratch(&self) -> Scratch<'_> {
+        let rows = match self.digits {
+            Digits::Fresh(..) => self.tables.digit_count(self.level),
+            Digits::Hoisted(_) => 0,
+        };
+        self.pool.take(rows * self.tables.tiling.row)
+    }
+
+    /// Limb, row and job that follow, below limb `end`.
+    fn next(&self, (j, s, x): (usize, usize, usize), end: usize) -> Option<(usize, usize, usize)> {
+        if x + 1 < K {
+            return Some((j, s, x + 1));
+        }
+        let (j, s) = self.tables.tiling.next_row(j, s, end)?;
+        Some((j, s, 0))
+    }
+
+    /// Says that the digits and keys of row `s` of limb `j` will be read for job `x`.
+    fn announce<'b>(
+        &'b self,
+        rows: &Rows<'b>,
+        (j, s, x): (usize, usize, usize),
+        ahead: &mut Ahead<'b>,
+    ) {
+        let tables = self.tables;
+        let row = s * tables.tiling.row..(s + 1) * tables.tiling.row;
+        let count = tables.digit_count(self.level);
+        let own = tables.own_digit(j);
         match rows {
+            _ if x > 0 => {}
             Rows::Fresh(operand, group) => {
                 let entries = (0..count).filter(|&d| own != Some(d));
-                self.announce_group_row(group, j, entries, s, ahead);
+                tables.announce_group_row(group, j, entries, s, ahead);
                 if own.is_some() {
-                    operand.announce_row(j - self.special, row.clone(), ahead);
+                    operand.announce_row(j - tables.special, row.clone(), ahead);
                 }
             }
             Rows::Hoisted(decomposed) => {
                 for d in 0..count {
-                    ahead.push(decomposed.row(self.q.n(), j, d, row.clone()));
+                    ahead.push(decomposed.row(tables.q.n(), j, d, row.clone()));
                 }
             }
         }
-        for k in &key.digits()[..count] {
+        for k in &self.jobs[x].key.digits()[..count] {
             for p in [k.b(), k.a()] {
                 let packed = p.row(j, row.clone());
                 let bytes = packed.len() / 8 * packed.bits() as usize;
@@ -283,48 +370,67 @@ impl KeySwitchTables {
         }
     }
 
-    /// Row `s` of limb `j` of both inner products. `scratch` takes a row for each digit.
-    #[allow(clippy::too_many_arguments)] // As for `finish_limb`.
-    fn inner_row(
+    /// Makes row `s` of limb `j` of those digits that have none yet; `out` takes a row for each.
+    fn digit_rows(
         &self,
         rows: &Rows<'_>,
-        level: usize,
-        key: &EvaluationKey,
         (j, s): (usize, usize),
-        scratch: &mut [u64],
-        [b, a]: [&mut [u64]; 2],
+        out: &mut [u64],
         ahead: &mut Ahead<'_>,
     ) {
-        let (n, t, backend) = (self.q.n(), self.tiling, self.q.backend());
-        let m = self.pq.modulus(j);
-        let row = s * t.row..(s + 1) * t.row;
-        let count = self.digit_count(level);
-        if let Rows::Fresh(operand, group) = rows {
-            let own = self.own_digit(j);
-            for (d, out) in scratch.chunks_exact_mut(t.row).take(count).enumerate() {
-                if own != Some(d) {
-                    self.group_row(group, (j, d), s, out, ahead);
-                } else if let Operand::Product(..) = operand {
-                    operand.write_row(backend, m, j - self.special, row.clone(), out);
-                }
+        let tables = self.tables;
+        let t = tables.tiling;
+        let Rows::Fresh(operand, group) = rows else {
+            return;
+        };
+        let own = tables.own_digit(j);
+        for (d, out) in out.chunks_exact_mut(t.row).enumerate() {
+            if own != Some(d) {
+                tables.group_row(group, (j, d), s, out, ahead);
+            } else if let Operand::Product(..) = operand {
+                let (m, row) = (tables.pq.modulus(j), s * t.row..(s + 1) * t.row);
+                operand.write_row(tables.q.backend(), m, j - tables.special, row, out);
             }
         }
+    }
+
+    /// Words `words` of limb `j` of both inner products with the key of job `x`, added to what is there if `add`. `digits` has the rows
+    /// of [`Switch::digit_rows`].
+    #[allow(clippy::too_many_arguments)] // Where, from what, and to what.
+    fn products(
+        &self,
+        rows: &Rows<'_>,
+        x: usize,
+        j: usize,
+        words: Range<usize>,
+        digits: &[u64],
+        [b, a]: [&mut [u64]; 2],
+        add: bool,
+    ) {
+        let tables = self.tables;
+        let (n, t) = (tables.q.n(), tables.tiling);
         let digit = |d: usize| match rows {
-            Rows::Fresh(Operand::Poly(p), _) if self.own_digit(j) == Some(d) => {
-                &p.limb(j - self.special)[row.clone()]
+            Rows::Fresh(Operand::Poly(p), _) if tables.own_digit(j) == Some(d) => {
+                &p.limb(j - tables.special)[words.clone()]
             }
-            Rows::Fresh(..) => &scratch[d * t.row..(d + 1) * t.row],
-            Rows::Hoisted(decomposed) => decomposed.row(n, j, d, row.clone()),
+            Rows::Fresh(..) => &digits[d * t.row + words.start % t.row..][..words.len()],
+            Rows::Hoisted(decomposed) => decomposed.row(n, j, d, words.clone()),
         };
-        for (chunk, keys) in key.digits()[..count].chunks(TERMS).enumerate() {
+        let key = &self.jobs[x].key.digits()[..tables.digit_count(self.level)];
+        for (chunk, keys) in key.chunks(TERMS).enumerate() {
             let of_key = |i: usize| {
                 // Places beyond the last digit are not used.
                 let i = i.min(keys.len() - 1);
-                let rows = [keys[i].b(), keys[i].a()].map(|p| p.row(j, row.clone()));
+                let rows = [keys[i].b(), keys[i].a()].map(|p| p.row(j, words.clone()));
                 (digit(chunk * TERMS + i), rows)
             };
             let terms: [_; TERMS] = std::array::from_fn(of_key);
-            backend.key_products_packed(m, [&mut *b, &mut *a], &terms[..keys.len()], chunk > 0);
+            let (m, add) = (tables.pq.modulus(j), add || chunk > 0);
+            let sums = [&mut *b, &mut *a];
+            tables
+                .q
+                .backend()
+                .key_products_packed(m, sums, &terms[..keys.len()], add);
         }
     }
 }

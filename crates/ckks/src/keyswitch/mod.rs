@@ -4,6 +4,10 @@
 //! an encryption of `P c s_from` under `s_to`, because key digit d encrypts `P s_from` modulo the primes of
 //! D_d and 0 modulo the others. Dividing by P leaves `c s_from` with the noise divided by P.
 //!
+//! Keys are stored divided by P modulo each q_i already. So the quotient (x - r) / P, r being the remainder that is
+//! converted from the special primes, is one sum of products: the inner product with the stored key plus -r/P, whose
+//! factor is in the weights of the conversion.
+//!
 //! The order of the work follows the caches (see [`tiles`]). A polynomial of 30 limbs at N = 2^16 has 15 MB; raised, three
 //! times that and more. So limbs are raised a few at a time, from terms that are kept in tiles; a raised row is
 //! multiplied with the key as soon as its transform is complete; the special limbs come first, so that of every other limb only
@@ -18,14 +22,14 @@ mod tiles;
 
 use std::ops::Range;
 
-use cipherloom_ring::{Basis, Modulus, Shoup};
+use cipherloom_ring::{Basis, Modulus};
 use cipherloom_spec::CkksChain;
 
 use crate::error::CkksError;
-use convert::{Converter, Divisor};
+use convert::{Converter, Divisor, LastDivisor};
 use tiles::Tiling;
 
-pub(crate) use divide::{Output, Source};
+pub(crate) use divide::{Job, Source};
 pub(crate) use operand::{Addend, Operand};
 pub(crate) use raise::Decomposed;
 
@@ -48,9 +52,7 @@ pub(crate) struct KeySwitchTables {
     /// Entry l: by P q_l, to q_0 ... q_(l-1).
     down_rescale: Vec<Divisor>,
     /// Entry l: by q_l, to q_0 ... q_(l-1).
-    rescale: Vec<Divisor>,
-    /// P modulo each q.
-    p_mod_q: Vec<Shoup>,
+    rescale: Vec<LastDivisor>,
 }
 
 impl KeySwitchTables {
@@ -73,23 +75,11 @@ impl KeySwitchTables {
             })
             .collect::<Result<_, _>>()?;
         let down_rescale = (0..q_moduli.len())
-            .map(|level| {
-                let from = p_tables.iter().chain([&q_tables[level]]).cloned();
-                Divisor::new(from.collect(), &q_moduli[..level])
-            })
+            .map(|level| Divisor::new(p_tables, Some(&q_tables[level]), &q_moduli[..level]))
             .collect::<Result<_, _>>()?;
         let rescale = (0..q_moduli.len())
-            .map(|level| Divisor::new(vec![q_tables[level].clone()], &q_moduli[..level]))
+            .map(|level| LastDivisor::new(&q_tables[level], &q_moduli[..level]))
             .collect::<Result<_, _>>()?;
-        let p_mod_q = q_moduli
-            .iter()
-            .map(|m| {
-                let p = p_moduli
-                    .iter()
-                    .fold(1, |acc, d| m.mul(acc, m.reduce(d.value())));
-                m.shoup(p)
-            })
-            .collect();
         Ok(Self {
             q: q.clone(),
             pq: pq.clone(),
@@ -97,10 +87,9 @@ impl KeySwitchTables {
             special,
             alpha,
             raise,
-            down: Divisor::new(p_tables.to_vec(), q_moduli)?,
+            down: Divisor::new(p_tables, None, q_moduli)?,
             down_rescale,
             rescale,
-            p_mod_q,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cipherloom_ring::{Ahead, Backend, Modulus, Ntt, Poly, Shoup};
+use cipherloom_ring::{Ahead, Backend, Modulus, Ntt, Poly};
 
 /// The polynomial that is switched.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,15 @@ impl<'a> Addend<'a> {
         }
     }
 
-    /// Adds a row of limb `i` of part `half` to `acc`.
+    /// The first part alone, if the other is zero.
+    pub(super) fn first_only(&self) -> Option<&'a Poly<Ntt>> {
+        match self {
+            Self::Polys(c0, None) => Some(c0),
+            _ => None,
+        }
+    }
+
+    /// Adds words `row` of limb `i` of part `half` to `acc`.
     pub(super) fn add_row(
         &self,
         backend: &dyn Backend,
@@ -96,30 +104,6 @@ impl<'a> Addend<'a> {
                 } else {
                     backend.dot_add(m, acc, &[(a[0], b[1]), (a[1], b[0])]);
                 }
-            }
-        }
-    }
-
-    /// As [`Addend::add_row`], times `factor`; `scratch` takes a row.
-    pub(super) fn add_row_times(
-        &self,
-        backend: &dyn Backend,
-        m: &Modulus,
-        at: (usize, usize),
-        row: Range<usize>,
-        factor: Shoup,
-        (acc, scratch): (&mut [u64], &mut [u64]),
-    ) {
-        match self {
-            Self::Polys(c0, c1) => {
-                if let Some(c) = if at.0 == 0 { Some(*c0) } else { *c1 } {
-                    backend.scalar_mul_add(m, acc, &c.limb(at.1)[row], factor);
-                }
-            }
-            Self::Tensor(..) => {
-                scratch.fill(0);
-                self.add_row(backend, m, at, row, scratch);
-                backend.scalar_mul_add(m, acc, scratch, factor);
             }
         }
     }

@@ -15,14 +15,17 @@ pub(super) struct DigitTerms<'a> {
     level: usize,
 }
 
-/// The terms of the division: for each prime the scaled limbs of both halves, and the quotients behind them.
+/// The terms of divisions by the same primes: for each prime the scaled limbs of all polynomials that are divided, and the quotients
+/// behind them.
 pub(super) struct DivisionTerms<'a> {
     pub words: Scratch<'a>,
     pub divisor: &'a super::convert::Divisor,
+    /// Polynomials that are divided: two for each key.
+    pub count: usize,
 }
 
-/// Some limbs of all digits, raised, and of both halves' remainders if there is a division: in tiles, after the outer layers of the
-/// forward transform. For each limb one tile of each digit, then one of each half.
+/// Some limbs of all digits, raised, and of the remainders of all divisions: in tiles, after the outer layers of the forward transform.
+/// For each limb one tile of each digit, then one of each remainder.
 pub(super) struct Group<'a> {
     words: Scratch<'a>,
     first: usize,
@@ -104,7 +107,7 @@ impl KeySwitchTables {
     ) -> Group<'a> {
         let t = self.tiling;
         let digit_count = digits.map_or(0, |d| self.digit_count(d.level));
-        let width = digit_count + if division.is_some() { 2 } else { 0 };
+        let width = digit_count + division.map_or(0, |d| d.count);
         let per_tile = width * limbs.len() * t.tile;
         let mut words = pool.take(per_tile * t.count);
         let first = limbs.start;
@@ -155,10 +158,16 @@ impl KeySwitchTables {
                 let at = ((j - limbs.start) * width + d) * t.tile;
                 at..at + t.tile
             };
-            for block in blocks(&t) {
+            let all = blocks(&t);
+            for (block, next) in all.clone().zip(all.map(Some).skip(1).chain([None])) {
+                let mut ahead = Ahead::new();
+                if let Some(next) = next {
+                    converter.announce(next, own, &mut ahead);
+                }
                 for (j, target) in targets() {
-                    let m = self.pq.modulus(j);
-                    converter.convert(backend, (target, m), block, own, &mut out[slot(j)]);
+                    let target = (target, self.pq.modulus(j));
+                    let out = &mut out[slot(j)];
+                    converter.convert(backend, target, block, own, out, &mut ahead);
                 }
             }
             for (j, _) in targets() {
@@ -177,17 +186,23 @@ impl KeySwitchTables {
     ) {
         let (backend, t) = (self.q.backend(), self.tiling);
         let (converter, stride) = (&division.divisor.converter, t.stride());
-        for half in 0..2 {
-            let own = &division.words[half * stride + tile * t.tile..];
-            let own = (own, 2 * stride);
+        for poly in 0..division.count {
+            let own = &division.words[poly * stride + tile * t.tile..];
+            let own = (own, division.count * stride);
             let slot = |j: usize| {
-                let at = ((j - limbs.start) * width + after + half) * t.tile;
+                let at = ((j - limbs.start) * width + after + poly) * t.tile;
                 at..at + t.tile
             };
-            for block in blocks(&t) {
+            let all = blocks(&t);
+            for (block, next) in all.clone().zip(all.map(Some).skip(1).chain([None])) {
+                let mut ahead = Ahead::new();
+                if let Some(next) = next {
+                    converter.announce(next, own, &mut ahead);
+                }
                 for j in limbs.clone() {
                     let target = (j - self.special, self.pq.modulus(j));
-                    converter.convert(backend, target, block, own, &mut out[slot(j)]);
+                    let out = &mut out[slot(j)];
+                    converter.convert(backend, target, block, own, out, &mut ahead);
                 }
             }
             for j in limbs.clone() {
@@ -206,11 +221,13 @@ impl KeySwitchTables {
         ahead: &mut Ahead<'_>,
     ) {
         let at = ((j - group.first) * group.width + k) * self.tiling.tile;
-        self.tiling
-            .gather_row(&group.words[at..], group.per_tile, s, out);
+        let pieces = self
+            .tiling
+            .row_pieces(&group.words[at..], group.per_tile, s);
+        let table = &self.pq.tables()[j];
         self.q
             .backend()
-            .forward_tail(&self.pq.tables()[j], s, out, ahead);
+            .forward_tail_from(table, s, pieces, out, ahead);
     }
 
     /// Says that entries `entries` of row `s` of limb `j` of a group will be read.

@@ -5,7 +5,7 @@
 //! one column of one limb, the inner layers on one row of one limb. So conversions and outer layers run
 //! tile by tile, over all limbs, and inner layers row by row: a limb goes through memory once between them.
 
-use cipherloom_ring::{Ahead, NttTable};
+use cipherloom_ring::{Ahead, NttTable, Pieces};
 
 /// Most columns of a tile. Eight rows of 256 words are 16 KiB.
 const COLUMNS: usize = 256;
@@ -63,14 +63,12 @@ impl Tiling {
         }
     }
 
-    /// Copies row `s` from the tiles of a limb, which lie `step` words apart in `tiles`.
-    pub(super) fn gather_row(&self, tiles: &[u64], step: usize, s: usize, out: &mut [u64]) {
-        for (tile, out) in tiles.chunks(step).zip(out.chunks_exact_mut(self.columns)) {
-            out.copy_from_slice(&tile[s * self.columns..(s + 1) * self.columns]);
-        }
+    /// Row `s` in the tiles of a limb, which lie `step` words apart in `tiles`.
+    pub(super) fn row_pieces<'a>(&self, tiles: &'a [u64], step: usize, s: usize) -> Pieces<'a> {
+        Pieces::new(&tiles[s * self.columns..], self.columns, step)
     }
 
-    /// Says that [`Tiling::gather_row`] with the same arguments follows.
+    /// Says that the pieces of [`Tiling::row_pieces`] with the same arguments will be read.
     pub(super) fn announce_row<'a>(
         &self,
         tiles: &'a [u64],

@@ -287,6 +287,11 @@ fn key_switches(f: &CkksFixture, a: &Ciphertext, b: &Ciphertext, r: &mut Record)
     for rotated in ev.rotate_many(b, &ROTATIONS).unwrap() {
         r.ct("evaluator.rotate_many", &rotated);
     }
+    // Enough for several keys in one pass, a copy between them, and some left over.
+    let many = [&ROTATIONS[..], &ROTATIONS, &[0], &ROTATIONS, &ROTATIONS].concat();
+    for rotated in ev.rotate_hoisted_many(&hoisted, &many).unwrap() {
+        r.ct("evaluator.rotate_hoisted_many", &rotated);
+    }
     // Below the level of the keys, on a level whose last digit is short.
     let low = ev.drop_level(a, 0).unwrap();
     r.ct("evaluator.rotate", &ev.rotate(&low, k).unwrap());

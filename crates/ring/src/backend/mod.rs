@@ -11,6 +11,7 @@ mod avx2;
 mod checks;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+mod pieces;
 mod scalar;
 
 use std::fmt::Debug;
@@ -28,6 +29,7 @@ pub use ahead::Ahead;
 pub use avx2::Avx2Backend;
 #[cfg(target_arch = "x86_64")]
 pub use ifma::IfmaBackend;
+pub use pieces::Pieces;
 pub use scalar::ScalarBackend;
 
 /// Kernels over slices of reduced residues modulo one prime.
@@ -74,6 +76,19 @@ pub trait Backend: Debug + Send + Sync {
     /// Output as of [`Backend::ntt_forward`].
     fn forward_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>);
 
+    /// As [`Backend::forward_tail`] on a row that lies in pieces, into `row`.
+    fn forward_tail_from(
+        &self,
+        table: &NttTable,
+        s: usize,
+        pieces: Pieces<'_>,
+        row: &mut [u64],
+        ahead: &mut Ahead<'_>,
+    ) {
+        pieces.copy_to(row);
+        self.forward_tail(table, s, row, ahead);
+    }
+
     /// First part of a split inverse transform, in place, on row `s` of a polynomial in the order of [`Backend::ntt_forward`].
     fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>);
 
@@ -116,8 +131,15 @@ pub trait Backend: Debug + Send + Sync {
     fn weighted_sum(&self, m: &Modulus, out: &mut [u64], terms: &[&[u64]], weights: &[u64]);
 
     /// As [`Backend::weighted_sum`] for terms that lie `stride` words apart in `terms`, term i from `i * stride` on; output below
-    /// 4q and congruent to that of [`Backend::weighted_sum`]: the input of [`Backend::forward_head`].
-    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]);
+    /// 4q and congruent to that of [`Backend::weighted_sum`]: the input of [`Backend::forward_head`]. Fetches `ahead`.
+    fn convert(
+        &self,
+        m: &Modulus,
+        out: &mut [u64],
+        terms: (&[u64], usize),
+        weights: &[u64],
+        ahead: &mut Ahead<'_>,
+    );
 
     /// `out_b = sum of d_i * b_i`, `out_a = sum of d_i * a_i` for terms `(d_i, b_i, a_i)`, added to what is there if `add`: the
     /// inner products of key switching, with one reduction each.
@@ -162,17 +184,28 @@ pub trait Backend: Debug + Send + Sync {
     /// aligned halves of these to halves (every permutation of [`crate::Automorphism`] does).
     fn permute(&self, out: &mut [u64], a: &[u64], perm: &[u32]);
 
-    /// The part of [`Backend::permute`] that reads `row`, which is `a` from word `offset` on (multiples of 8), with the tables of an
-    /// automorphism: writes those blocks of 8 of `out` whose sources lie in the row. `streaming` says that `out` will not be read
-    /// soon: a hint to write past the caches.
-    fn permute_row(
+    /// Puts rows of two limbs in their places after an automorphism: the part of [`Backend::permute`] that reads words `offset` and
+    /// on (multiples of 8), for both limbs; writes those blocks of 8 of `out` whose sources lie in the rows. `add` joins the first
+    /// row on the way. The outputs have N words, the rows (and `add`) one length, a multiple of 8.
+    fn permute_rows(
         &self,
-        out: &mut [u64],
-        row: &[u64],
-        offset: usize,
-        a: &Automorphism,
-        streaming: bool,
+        m: &Modulus,
+        out: [&mut [u64]; 2],
+        rows: [&[u64]; 2],
+        add: Option<&[u64]>,
+        to: Destination<'_>,
     );
+}
+
+/// Where [`Backend::permute_rows`] writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The map whose tables say where.
+    pub automorphism: &'a Automorphism,
+    /// Place of the rows in the limbs that they come from: a multiple of 8.
+    pub offset: usize,
+    /// The result will not be read soon.
+    pub streaming: bool,
 }
 
 /// Which kernels to use.

@@ -1,7 +1,6 @@
 //! The portable reference kernels.
 
-use super::{Ahead, Backend};
-use crate::automorphism::Automorphism;
+use super::{Ahead, Backend, Destination};
 use crate::modulus::{reduce_once, Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
 
@@ -206,7 +205,14 @@ impl Backend for ScalarBackend {
         }
     }
 
-    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]) {
+    fn convert(
+        &self,
+        m: &Modulus,
+        out: &mut [u64],
+        (terms, stride): (&[u64], usize),
+        weights: &[u64],
+        _: &mut Ahead<'_>,
+    ) {
         for (j, o) in out.iter_mut().enumerate() {
             let mut sum = 0u128;
             for (t, &w) in terms.iter().skip(j).step_by(stride.max(1)).zip(weights) {
@@ -256,12 +262,24 @@ impl Backend for ScalarBackend {
         }
     }
 
-    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism, _: bool) {
-        let blocks = &a.destinations()[offset / 8..];
-        for (x, &to) in row.chunks_exact(8).zip(blocks) {
-            let range = 8 * to as usize..8 * to as usize + 8;
-            for (o, &p) in out[range.clone()].iter_mut().zip(&a.perm()[range]) {
-                *o = x[p as usize & 7];
+    fn permute_rows(
+        &self,
+        m: &Modulus,
+        out: [&mut [u64]; 2],
+        rows: [&[u64]; 2],
+        add: Option<&[u64]>,
+        to: Destination<'_>,
+    ) {
+        let blocks = &to.automorphism.destinations()[to.offset / 8..];
+        let perm = to.automorphism.perm();
+        let [first, second] = out;
+        for (out, row, add) in [(first, rows[0], add), (second, rows[1], None)] {
+            for ((i, x), &to) in row.chunks_exact(8).enumerate().zip(blocks) {
+                let range = 8 * to as usize..8 * to as usize + 8;
+                for (o, &p) in out[range.clone()].iter_mut().zip(&perm[range]) {
+                    let lane = p as usize & 7;
+                    *o = add.map_or(x[lane], |a| m.add(x[lane], a[8 * i + lane]));
+                }
             }
         }
     }

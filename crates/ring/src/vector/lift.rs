@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use super::{for_each_width, Width};
+use crate::backend::Ahead;
 use crate::basis::Basis;
 use crate::error::RingError;
 use crate::parallel::pays;
@@ -137,7 +138,13 @@ impl FloatLift {
             let (known, rest) = rows.split_at_mut((i + 2) * block);
             let digit = &mut rest[(limbs - 1 - i) * block..][..block];
             known[(i + 1) * block..].copy_from_slice(&residues[i * n + start..][..block]);
-            backend.convert(m, digit, known, block, &self.weights[i]);
+            backend.convert(
+                m,
+                digit,
+                (known, block),
+                &self.weights[i],
+                &mut Ahead::new(),
+            );
             backend.reduce_assign(m, digit);
             known[(i + 1) * block..].copy_from_slice(digit);
         }

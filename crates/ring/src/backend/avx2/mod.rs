@@ -16,9 +16,8 @@ mod lanes;
 mod pointwise;
 mod sums;
 
-use super::checks::{check_row, check_terms, check_tile};
-use super::{Ahead, Backend, ScalarBackend};
-use crate::automorphism::Automorphism;
+use super::checks::{check_destination, check_row, check_terms, check_tile};
+use super::{Ahead, Backend, Destination, ScalarBackend};
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
 use crate::words::Words;
@@ -221,7 +220,14 @@ impl Backend for Avx2Backend {
         }
     }
 
-    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]) {
+    fn convert(
+        &self,
+        m: &Modulus,
+        out: &mut [u64],
+        (terms, stride): (&[u64], usize),
+        weights: &[u64],
+        ahead: &mut Ahead<'_>,
+    ) {
         let (n, k) = (out.len(), weights.len());
         check_terms(n, terms, stride, k);
         let h = head(n);
@@ -237,7 +243,7 @@ impl Backend for Avx2Backend {
         }
         if h < n {
             let tails = &terms[h.min(terms.len())..];
-            ScalarBackend.convert(m, &mut out[h..n], tails, stride, weights);
+            ScalarBackend.convert(m, &mut out[h..n], (tails, stride), weights, ahead);
         }
     }
 
@@ -289,17 +295,17 @@ impl Backend for Avx2Backend {
         }
     }
 
-    fn permute_row(&self, out: &mut [u64], row: &[u64], offset: usize, a: &Automorphism, _: bool) {
-        assert_eq!(out.len(), a.n(), "permuted limb");
-        assert!(
-            offset.is_multiple_of(8)
-                && row.len().is_multiple_of(8)
-                && offset <= a.n()
-                && row.len() <= a.n() - offset,
-            "permuted row"
-        );
-        let blocks = &a.destinations()[offset / 8..(offset + row.len()) / 8];
-        // SAFETY: features were detected; destinations are blocks of the limb, as many as the row has.
-        unsafe { pointwise::permute_row(out, row, blocks, a.perm()) }
+    fn permute_rows(
+        &self,
+        m: &Modulus,
+        out: [&mut [u64]; 2],
+        rows: [&[u64]; 2],
+        add: Option<&[u64]>,
+        to: Destination<'_>,
+    ) {
+        let blocks = check_destination(&out, rows, add, to);
+        let perm = to.automorphism.perm();
+        // SAFETY: features were detected; rows have 8 words for each of `blocks`, which are blocks of the outputs.
+        unsafe { pointwise::permute_rows(m, out, rows, add, (blocks, perm)) }
     }
 }

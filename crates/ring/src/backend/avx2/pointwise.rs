@@ -196,22 +196,37 @@ pub(super) unsafe fn permute(out: &mut [u64], a: &[u64], perm: &[u32]) {
     }
 }
 
-/// Block i of 8 words of `row` goes to block `blocks[i]` of `out`, its words ordered by the low bits of that
-/// block of `perm`.
+/// Block i of 8 words of each of `rows` goes to block `blocks[i]` of its output, its words ordered by the low bits of that
+/// block of `perm`; `add` joins the first.
 ///
 /// # Safety
-/// Features detected; `row` has 8 words for each entry of `blocks`, whose entries are blocks of `out` and
+/// Features detected; rows (and `add`) have 8 words for each entry of `blocks`, whose entries are blocks of the outputs and of
 /// `perm`.
 #[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn permute_row(out: &mut [u64], row: &[u64], blocks: &[u32], perm: &[u32]) {
-    for (x, &to) in row.chunks_exact(8).zip(blocks) {
+pub(super) unsafe fn permute_rows(
+    m: &Modulus,
+    out: [&mut [u64]; 2],
+    rows: [&[u64]; 2],
+    add: Option<&[u64]>,
+    (blocks, perm): (&[u32], &[u32]),
+) {
+    let q = splat(m.value());
+    let out = out.map(<[u64]>::as_mut_ptr);
+    for (i, &to) in blocks.iter().enumerate() {
         for half in [0, 4] {
             let to = 8 * to as usize + half;
             // SAFETY: as the caller promises; the half of the block that is read is 0 or 4.
             unsafe {
                 let p = perm.as_ptr().add(to);
-                let from = load(x.as_ptr().add(*p as usize & 4));
-                store(out.as_mut_ptr().add(to), reorder(from, p));
+                let from = 8 * i + (*p as usize & 4);
+                let mut x = rows.map(|r| load(r.as_ptr().add(from)));
+                if let Some(a) = add {
+                    let sum = _mm256_add_epi64(x[0], load(a.as_ptr().add(from)));
+                    x[0] = lift_words(_mm256_sub_epi64(sum, q), q);
+                }
+                for (x, out) in x.into_iter().zip(out) {
+                    store(out.add(to), reorder(x, p));
+                }
             }
         }
     }

@@ -12,47 +12,63 @@
 use std::arch::x86_64::*;
 
 use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes};
-use crate::backend::Ahead;
+use super::twiddles::{spread2, spread4, Twiddles};
+use crate::backend::{Ahead, Pieces};
 use crate::ntt::NttTable;
 
 /// Words of a block that stays in the first-level cache with its twiddles.
 pub(super) const CACHE_BLOCK: usize = 1 << 12;
 
-/// Twiddle tables as pointers, N words each.
-#[derive(Clone, Copy)]
-pub(super) struct Twiddles {
-    pub w: *const u64,
-    pub quotient: *const u64,
-}
-
-impl Twiddles {
-    pub(super) fn new((w, quotient): (&[u64], &[u64])) -> Self {
-        Self {
-            w: w.as_ptr(),
-            quotient: quotient.as_ptr(),
-        }
-    }
-
-    /// Entry `i` in all lanes.
-    ///
-    /// # Safety
-    /// `i < N`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-    pub(super) unsafe fn splat(self, i: usize) -> Factor {
-        // SAFETY: as the caller promises.
-        unsafe {
-            Factor {
-                w: splat(*self.w.add(i)),
-                quotient: splat(*self.quotient.add(i)),
-            }
-        }
-    }
-}
-
 /// Largest prime size without reductions between layers: operands below 4q and 17 layers give
 /// (4 + 2 * 17) 2^46 < 2^52.
 pub(super) const LAZY_BITS: u32 = 46;
+
+/// Where the first pass over a block reads: the block itself, or pieces that it is put together from.
+trait Source: Copy {
+    /// Word `j`.
+    ///
+    /// # Safety
+    /// Within the block.
+    unsafe fn at(self, j: usize) -> *const u64;
+
+    /// Words from word `j` to word `j + step` in memory, the same for every `j`.
+    fn distance(self, step: usize) -> usize;
+}
+
+impl Source for *mut u64 {
+    #[inline(always)]
+    unsafe fn at(self, j: usize) -> *const u64 {
+        // SAFETY: as the caller promises.
+        unsafe { self.add(j) }
+    }
+
+    #[inline(always)]
+    fn distance(self, step: usize) -> usize {
+        step
+    }
+}
+
+/// Pieces of `1 << log` words.
+#[derive(Clone, Copy)]
+struct Cut {
+    first: *const u64,
+    log: u32,
+    step: usize,
+}
+
+impl Source for Cut {
+    #[inline(always)]
+    unsafe fn at(self, j: usize) -> *const u64 {
+        let (piece, word) = (j >> self.log, j & ((1 << self.log) - 1));
+        // SAFETY: as the caller promises.
+        unsafe { self.first.add(piece * self.step + word) }
+    }
+
+    #[inline(always)]
+    fn distance(self, step: usize) -> usize {
+        (step >> self.log) * self.step
+    }
+}
 
 /// Constants of one transform.
 #[derive(Clone, Copy)]
@@ -124,9 +140,9 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
     // SAFETY: the whole array is group 0 of the layer with one group.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
+            block::<true, true>(c, a.as_mut_ptr(), a.len(), (1, 0), &mut Ahead::new());
         } else {
-            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
+            block::<false, true>(c, a.as_mut_ptr(), a.len(), (1, 0), &mut Ahead::new());
         }
     }
 }
@@ -141,9 +157,11 @@ pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64]) {
     // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
+            let (p, step) = (tile.as_mut_ptr(), tile.len() / 8);
+            radix8::<true, true>(c, p, p, step, 1, &mut Ahead::new());
         } else {
-            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
+            let (p, step) = (tile.as_mut_ptr(), tile.len() / 8);
+            radix8::<false, true>(c, p, p, step, 1, &mut Ahead::new());
         }
     }
 }
@@ -158,10 +176,56 @@ pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64], ahead: &m
     // SAFETY: the row is group s of the layer with 8 groups.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
+            block::<true, false>(c, row.as_mut_ptr(), row.len(), (8, s), ahead);
         } else {
-            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
+            block::<false, false>(c, row.as_mut_ptr(), row.len(), (8, s), ahead);
         }
+    }
+}
+
+/// As [`tail`] for a row in pieces, which are put together in `row`.
+///
+/// # Safety
+/// As [`tail`]; the pieces have a power of two of words, at least 8, and together those of `row`.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+pub(super) unsafe fn tail_from(
+    table: &NttTable,
+    s: usize,
+    pieces: Pieces<'_>,
+    row: &mut [u64],
+    ahead: &mut Ahead<'_>,
+) {
+    let step = row.len() / first_radix(row.len());
+    if pieces.len() > step {
+        pieces.copy_to(row);
+        // SAFETY: as the caller promises.
+        return unsafe { tail(table, s, row, ahead) };
+    }
+    let c = Context::new(table);
+    let cut = Cut {
+        first: pieces.words().as_ptr(),
+        log: pieces.len().trailing_zeros(),
+        step: pieces.step(),
+    };
+    let (p, len) = (row.as_mut_ptr(), row.len());
+    // SAFETY: the row is group s of the layer with 8 groups, and the cut has as many words.
+    unsafe {
+        if table.modulus().bits() <= LAZY_BITS {
+            block_from::<true, false, Cut>(c, cut, p, len, (8, s), ahead);
+        } else {
+            block_from::<false, false, Cut>(c, cut, p, len, (8, s), ahead);
+        }
+    }
+}
+
+/// Parts of a block that the first pass combines.
+fn first_radix(len: usize) -> usize {
+    // Four layers are left to the last pass.
+    match len.trailing_zeros() - 4 {
+        _ if len > CACHE_BLOCK => 8,
+        0 => 16,
+        layers if layers % 2 == 1 => 2,
+        _ => 4,
     }
 }
 
@@ -175,37 +239,48 @@ unsafe fn block<const LAZY: bool, const FIRST: bool>(
     c: Context,
     p: *mut u64,
     len: usize,
-    m: usize,
-    g: usize,
+    at: (usize, usize),
     ahead: &mut Ahead<'_>,
 ) {
+    // SAFETY: as the caller promises.
+    unsafe { block_from::<LAZY, FIRST, *mut u64>(c, p, p, len, at, ahead) }
+}
+
+/// As [`block`]; the first pass reads from `source`, if it does not combine single words.
+///
+/// # Safety
+/// As [`block`]; `source` has as many words, or is `p` if `len` is 16.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn block_from<const LAZY: bool, const FIRST: bool, S: Source>(
+    c: Context,
+    source: S,
+    p: *mut u64,
+    len: usize,
+    (m, g): (usize, usize),
+    ahead: &mut Ahead<'_>,
+) {
+    let index = m + g;
+    let radix = first_radix(len);
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
-        if len > CACHE_BLOCK {
-            radix8::<LAZY, FIRST>(c, p, len / 8, m + g, ahead);
-            for s in 0..8 {
-                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s, ahead);
+        match radix {
+            8 => {
+                radix8::<LAZY, FIRST>(c, source, p, len / 8, index, ahead);
+                for s in 0..8 {
+                    let at = (8 * m, 8 * g + s);
+                    block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, at, ahead);
+                }
+                return;
             }
-            return;
+            4 => radix4::<LAZY, FIRST>(c, source, p, len / 4, index, ahead),
+            2 => radix2::<LAZY, FIRST>(c, source, p, len / 2, index, ahead),
+            _ => return last_four::<LAZY, FIRST>(c, p, 1, index, ahead),
         }
-        // Four layers are left to the last pass.
-        let layers = len.trailing_zeros() - 4;
-        if layers == 0 {
-            last_four::<LAZY, FIRST>(c, p, 1, m + g, ahead);
-            return;
-        }
-        let index = m + g;
-        let radix = if layers % 2 == 1 {
-            radix2::<LAZY, FIRST>(c, p, len / 2, index, ahead);
-            2
-        } else {
-            radix4::<LAZY, FIRST>(c, p, len / 4, index, ahead);
-            4
-        };
         let (mut len, mut index, mut groups) = (len / radix, radix * index, radix);
         while len > 16 {
             for s in 0..groups {
-                radix4::<LAZY, false>(c, p.add(s * len), len / 4, index + s, ahead);
+                let p = p.add(s * len);
+                radix4::<LAZY, false>(c, p, p, len / 4, index + s, ahead);
             }
             (len, index, groups) = (len / 4, 4 * index, 4 * groups);
         }
@@ -213,14 +288,15 @@ unsafe fn block<const LAZY: bool, const FIRST: bool>(
     }
 }
 
-/// One layer: `2 * step` words at `p`, twiddle `i`.
+/// One layer: `2 * step` words from `source` to `p`, twiddle `i`.
 ///
 /// # Safety
-/// `step` is a multiple of 8, `i < N`.
+/// `source` and `p` have these words; /// `step` is a multiple of 8, `i < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 unsafe fn radix2<const LAZY: bool, const FIRST: bool>(
     c: Context,
+    source: impl Source,
     p: *mut u64,
     step: usize,
     i: usize,
@@ -229,10 +305,12 @@ unsafe fn radix2<const LAZY: bool, const FIRST: bool>(
     // SAFETY: offsets are below 2 * step.
     unsafe {
         let f = c.t.splat(i);
+        let distance = source.distance(step);
         for j in (0..step).step_by(8) {
             fetch::<1>(ahead);
             let (p0, p1) = (p.add(j), p.add(j + step));
-            let (mut x, mut y) = (load(p0), load(p1));
+            let from = source.at(j);
+            let (mut x, mut y) = (load(from), load(from.add(distance)));
             c.top::<LAZY, FIRST>(&mut x, &mut y, f);
             store(p0, x);
             store(p1, y);
@@ -240,14 +318,15 @@ unsafe fn radix2<const LAZY: bool, const FIRST: bool>(
     }
 }
 
-/// Two layers: `4 * step` words at `p`, twiddles `i`, then `2i`, `2i + 1`.
+/// Two layers: `4 * step` words from `source` to `p`, twiddles `i`, then `2i`, `2i + 1`.
 ///
 /// # Safety
-/// `step` is a multiple of 8, `2i + 1 < N`.
+/// `source` and `p` have these words; /// `step` is a multiple of 8, `2i + 1 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 unsafe fn radix4<const LAZY: bool, const FIRST: bool>(
     ctx: Context,
+    source: impl Source,
     p: *mut u64,
     step: usize,
     i: usize,
@@ -257,11 +336,14 @@ unsafe fn radix4<const LAZY: bool, const FIRST: bool>(
     // SAFETY: offsets are below 4 * step.
     unsafe {
         let (f0, f1, f2) = (t.splat(i), t.splat(2 * i), t.splat(2 * i + 1));
+        let distance = source.distance(step);
         for j in (0..step).step_by(8) {
             fetch::<1>(ahead);
             let p0 = p.add(j);
             let (p1, p2, p3) = (p0.add(step), p0.add(2 * step), p0.add(3 * step));
-            let (mut a, mut b, mut c, mut d) = (load(p0), load(p1), load(p2), load(p3));
+            let first = source.at(j);
+            let from = |s: usize| load(first.add(s * distance));
+            let (mut a, mut b, mut c, mut d) = (from(0), from(1), from(2), from(3));
             ctx.top::<LAZY, FIRST>(&mut a, &mut c, f0);
             ctx.top::<LAZY, FIRST>(&mut b, &mut d, f0);
             butterfly::<LAZY>(k, &mut a, &mut b, f1);
@@ -274,14 +356,15 @@ unsafe fn radix4<const LAZY: bool, const FIRST: bool>(
     }
 }
 
-/// Three layers: `8 * step` words at `p`, twiddles `i`, `2i..`, `4i..`.
+/// Three layers: `8 * step` words from `source` to `p`, twiddles `i`, `2i..`, `4i..`.
 ///
 /// # Safety
-/// `step` is a multiple of 8, `4i + 3 < N`.
+/// `source` and `p` have these words; /// `step` is a multiple of 8, `4i + 3 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 unsafe fn radix8<const LAZY: bool, const FIRST: bool>(
     ctx: Context,
+    source: impl Source,
     p: *mut u64,
     step: usize,
     i: usize,
@@ -298,11 +381,14 @@ unsafe fn radix8<const LAZY: bool, const FIRST: bool>(
             t.splat(4 * i + 2),
             t.splat(4 * i + 3),
         ];
+        let distance = source.distance(step);
         for j in (0..step).step_by(8) {
             fetch::<2>(ahead);
             let at = |s: usize| p.add(j + s * step);
-            let (mut a, mut b, mut c, mut d) = (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
-            let (mut e, mut f, mut g, mut h) = (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
+            let first = source.at(j);
+            let from = |s: usize| load(first.add(s * distance));
+            let (mut a, mut b, mut c, mut d) = (from(0), from(1), from(2), from(3));
+            let (mut e, mut f, mut g, mut h) = (from(4), from(5), from(6), from(7));
             ctx.top::<LAZY, FIRST>(&mut a, &mut e, f1);
             ctx.top::<LAZY, FIRST>(&mut b, &mut f, f1);
             ctx.top::<LAZY, FIRST>(&mut c, &mut g, f1);
@@ -390,28 +476,4 @@ unsafe fn last_four<const LAZY: bool, const FIRST: bool>(
             store(p1, _mm512_permutex2var_epi64(a, high, b));
         }
     }
-}
-
-/// Two words spread over the lanes by `index`.
-///
-/// # Safety
-/// `p` has 2 words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn spread2(p: *const u64, index: __m512i) -> __m512i {
-    // SAFETY: as the caller promises.
-    let pair = unsafe { _mm_loadu_si128(p.cast()) };
-    _mm512_permutexvar_epi64(index, _mm512_castsi128_si512(pair))
-}
-
-/// Four words spread over the lanes by `index`.
-///
-/// # Safety
-/// `p` has 4 words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn spread4(p: *const u64, index: __m512i) -> __m512i {
-    // SAFETY: as the caller promises.
-    let quad = unsafe { _mm256_loadu_si256(p.cast()) };
-    _mm512_permutexvar_epi64(index, _mm512_castsi256_si512(quad))
 }

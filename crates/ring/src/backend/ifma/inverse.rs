@@ -7,8 +7,9 @@
 
 use std::arch::x86_64::*;
 
-use super::forward::{spread2, spread4, Twiddles, CACHE_BLOCK, LAZY_BITS};
+use super::forward::{CACHE_BLOCK, LAZY_BITS};
 use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes};
+use super::twiddles::{spread2, spread4, Twiddles};
 use crate::backend::Ahead;
 use crate::modulus::Shoup;
 use crate::ntt::{InverseFactor, NttTable};

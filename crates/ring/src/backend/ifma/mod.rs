@@ -14,10 +14,10 @@ mod inverse;
 mod lanes;
 mod packed;
 mod pointwise;
+mod twiddles;
 
-use super::checks::{check_row, check_terms, check_tile};
-use super::{Ahead, Backend, ScalarBackend};
-use crate::automorphism::Automorphism;
+use super::checks::{check_destination, check_row, check_terms, check_tile};
+use super::{Ahead, Backend, Destination, Pieces, ScalarBackend};
 use crate::modulus::{Modulus, Shoup};
 use crate::ntt::{InverseFactor, NttTable};
 use crate::packed::PackedRow;
@@ -80,6 +80,25 @@ impl Backend for IfmaBackend {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
             unsafe { forward::tail(table, s, row, ahead) }
         } else {
+            self.ntt_forward(table, row);
+        }
+    }
+
+    fn forward_tail_from(
+        &self,
+        table: &NttTable,
+        s: usize,
+        pieces: Pieces<'_>,
+        row: &mut [u64],
+        ahead: &mut Ahead<'_>,
+    ) {
+        check_row(table, self.quotient_bits(), s, row);
+        assert!(pieces.cover(row.len()), "pieces of a row");
+        if table.rows() == 8 {
+            // SAFETY: features were detected; the row has N/8 words, at least 16, and the pieces cover it.
+            unsafe { forward::tail_from(table, s, pieces, row, ahead) }
+        } else {
+            pieces.copy_to(row);
             self.ntt_forward(table, row);
         }
     }
@@ -206,7 +225,14 @@ impl Backend for IfmaBackend {
         }
     }
 
-    fn convert(&self, m: &Modulus, out: &mut [u64], terms: &[u64], stride: usize, weights: &[u64]) {
+    fn convert(
+        &self,
+        m: &Modulus,
+        out: &mut [u64],
+        (terms, stride): (&[u64], usize),
+        weights: &[u64],
+        ahead: &mut Ahead<'_>,
+    ) {
         let (n, k) = (out.len(), weights.len());
         check_terms(n, terms, stride, k);
         let h = head(n);
@@ -214,20 +240,15 @@ impl Backend for IfmaBackend {
         // SAFETY: features were detected; term i has at least h elements from i * stride on.
         unsafe {
             let (first, rest) = weights.split_at(k.min(lazy));
-            pointwise::convert::<false>(m, &mut out[..h], terms, stride, first);
+            pointwise::convert::<false>(m, &mut out[..h], (terms, stride), first, ahead);
             for (i, w) in rest.chunks(lazy).enumerate() {
-                let terms = &terms[(i + 1) * lazy * stride..];
-                pointwise::convert::<true>(m, &mut out[..h], terms, stride, w);
+                let terms = (&terms[(i + 1) * lazy * stride..], stride);
+                pointwise::convert::<true>(m, &mut out[..h], terms, w, ahead);
             }
         }
         if h < n {
-            ScalarBackend.convert(
-                m,
-                &mut out[h..n],
-                &terms[h.min(terms.len())..],
-                stride,
-                weights,
-            );
+            let tails = (&terms[h.min(terms.len())..], stride);
+            ScalarBackend.convert(m, &mut out[h..n], tails, weights, ahead);
         }
     }
 
@@ -315,27 +336,24 @@ impl Backend for IfmaBackend {
         }
     }
 
-    fn permute_row(
+    fn permute_rows(
         &self,
-        out: &mut [u64],
-        row: &[u64],
-        offset: usize,
-        a: &Automorphism,
-        streaming: bool,
+        m: &Modulus,
+        out: [&mut [u64]; 2],
+        rows: [&[u64]; 2],
+        add: Option<&[u64]>,
+        to: Destination<'_>,
     ) {
-        assert_eq!(out.len(), a.n(), "permuted limb");
-        assert!(
-            offset.is_multiple_of(8) && row.len().is_multiple_of(8) && offset + row.len() <= a.n(),
-            "permuted row"
-        );
-        let blocks = &a.destinations()[offset / 8..(offset + row.len()) / 8];
-        // SAFETY: features were detected; destinations are blocks of the limb, as many as the row has.
+        let blocks = check_destination(&out, rows, add, to);
+        let perm = to.automorphism.perm();
+        // SAFETY: features were detected; rows have 8 words for each of `blocks`, which are blocks of the outputs.
         unsafe {
             // A line that is written past the caches must be one.
-            if streaming && (out.as_ptr() as usize).is_multiple_of(64) {
-                pointwise::permute_row::<true>(out, row, blocks, a.perm());
+            let aligned = |o: &&mut [u64]| (o.as_ptr() as usize).is_multiple_of(64);
+            if to.streaming && out.iter().all(aligned) {
+                pointwise::permute_rows::<true>(m, out, rows, add, (blocks, perm));
             } else {
-                pointwise::permute_row::<false>(out, row, blocks, a.perm());
+                pointwise::permute_rows::<false>(m, out, rows, add, (blocks, perm));
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{load, reduce_once, splat, store, Factor, Lanes, WideLanes};
+use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes, WideLanes};
+use crate::backend::Ahead;
 use crate::modulus::{Modulus, Shoup};
 
 /// Products of 50-bit factors whose sum stays below 2^104, the range of the two-word reduction.
@@ -226,9 +227,9 @@ unsafe fn weighted_block<const U: usize, const ADD: bool>(
 pub(super) unsafe fn convert<const ADD: bool>(
     m: &Modulus,
     out: &mut [u64],
-    terms: &[u64],
-    stride: usize,
+    (terms, stride): (&[u64], usize),
     weights: &[u64],
+    ahead: &mut Ahead<'_>,
 ) {
     let (k, wide) = (Lanes::new(m), WideLanes::new(m));
     let wide_len = out.len() & !63;
@@ -236,6 +237,8 @@ pub(super) unsafe fn convert<const ADD: bool>(
     // SAFETY: all operands have the words addressed.
     unsafe {
         for j in (0..wide_len).step_by(64) {
+            // Eight targets take twelve terms, for each of which they use 64 words.
+            fetch::<12>(ahead);
             convert_block::<8, ADD>(k, wide, p.add(j), terms.as_ptr().add(j), stride, weights);
         }
         for j in (wide_len..out.len()).step_by(8) {
@@ -448,28 +451,38 @@ pub(super) unsafe fn permute(out: &mut [u64], a: &[u64], perm: &[u32]) {
     }
 }
 
-/// Block i of `row` goes to block `blocks[i]` of `out`, its words ordered by the low bits of that block of `perm`.
+/// Block i of each of `rows` goes to block `blocks[i]` of its output, its words ordered by the low bits of that block of `perm`;
+/// `add` joins the first.
 ///
 /// # Safety
-/// Features detected; `out` starts at a multiple of 64 bytes if `STREAM`; `row` has 8 words for each entry of `blocks`, whose entries are blocks of `out` and `perm`.
+/// Features detected; outputs start at multiples of 64 bytes if `STREAM`; rows (and `add`) have 8 words for each entry of `blocks`,
+/// whose entries are blocks of the outputs and of `perm`.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn permute_row<const STREAM: bool>(
-    out: &mut [u64],
-    row: &[u64],
-    blocks: &[u32],
-    perm: &[u32],
+pub(super) unsafe fn permute_rows<const STREAM: bool>(
+    m: &Modulus,
+    out: [&mut [u64]; 2],
+    rows: [&[u64]; 2],
+    add: Option<&[u64]>,
+    (blocks, perm): (&[u32], &[u32]),
 ) {
-    for (x, &to) in row.chunks_exact(8).zip(blocks) {
+    let q = splat(m.value());
+    let out = out.map(<[u64]>::as_mut_ptr);
+    for (i, &to) in blocks.iter().enumerate() {
         let to = 8 * to as usize;
         // SAFETY: as the caller promises; the permutation uses the low 3 bits.
         unsafe {
-            let index = _mm256_loadu_si256(perm.as_ptr().add(to).cast());
-            let x = _mm512_permutexvar_epi64(_mm512_cvtepu32_epi64(index), load(x.as_ptr()));
-            let p = out.as_mut_ptr().add(to);
-            if STREAM {
-                _mm512_stream_si512(p.cast(), x);
-            } else {
-                store(p, x);
+            let index = _mm512_cvtepu32_epi64(_mm256_loadu_si256(perm.as_ptr().add(to).cast()));
+            let mut x = rows.map(|r| load(r.as_ptr().add(8 * i)));
+            if let Some(a) = add {
+                x[0] = reduce_once(_mm512_add_epi64(x[0], load(a.as_ptr().add(8 * i))), q);
+            }
+            for (x, out) in x.into_iter().zip(out) {
+                let (x, p) = (_mm512_permutexvar_epi64(index, x), out.add(to));
+                if STREAM {
+                    _mm512_stream_si512(p.cast(), x);
+                } else {
+                    store(p, x);
+                }
             }
         }
     }
