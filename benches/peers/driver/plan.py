@@ -48,7 +48,7 @@ def all_rows():
             add(point, op, "tfhe-ntt", NTT_BAR)
     for point in CKKS_POINTS:
         add(point, "rotate", LIMIT, LIMIT_BAR, "at most")
-        add(point, "hoisted8", LIMIT, None)
+        add(point, "hoisted8", LIMIT, None, "at most")
         for op, bar in OPENFHE_BARS.items():
             add(point, op, "openfhe", bar)
         if point == "A":

@@ -563,6 +563,8 @@ fn every_kernel_is_in_this_suite() {
         "forward_tail",
         "forward_tail_from",
         "inverse_tail",
+        "inverse_tail_from",
+        "inverse_head_from",
         "inverse_head",
         "add_assign",
         "sub_assign",

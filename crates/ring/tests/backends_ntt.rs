@@ -86,9 +86,23 @@ fn check_split(table: &NttTable, input: &[u64], width: usize) {
         let factor = table.inverse_factor(constant);
         let mut got = want.clone();
         for (s, r) in got.chunks_exact_mut(row).enumerate() {
+            let mut out = vec![1; row];
+            backend.inverse_tail_from(table, s, r, &mut out, &mut ahead);
             backend.inverse_tail(table, s, r, &mut ahead);
+            assert!(out == r, "{name} from another row");
         }
-        columns(&mut got, &|t| backend.inverse_head(table, t, &factor));
+        columns(&mut got, &|t| {
+            // The same tile from pieces, with other words between them.
+            let mut out = vec![1; t.len()];
+            let step = width + 8;
+            let mut words = vec![u64::MAX; step * rows];
+            for (piece, t) in words.chunks_mut(step).zip(t.chunks(width)) {
+                piece[..width].copy_from_slice(t);
+            }
+            backend.inverse_head_from(table, Pieces::new(&words, width, step), &mut out, &factor);
+            backend.inverse_head(table, t, &factor);
+            assert!(out == t, "{name} from pieces");
+        });
         let scaled: Vec<u64> = input.iter().map(|&x| m.mul(x, constant)).collect();
         assert!(got == scaled, "{name} inverse, times {constant}");
     }
@@ -172,7 +186,7 @@ fn a_table_of_another_backend_is_refused() {
             // The scalar backend checks in debug builds only: it stays within bounds on any table.
             if a.name() != b.name() && b.name() != "scalar" {
                 let factor = table.inverse_factor(1);
-                let runs: [&dyn Fn(); 7] = [
+                let runs: [&dyn Fn(); 9] = [
                     &|| b.ntt_forward(&table, &mut [1; 16]),
                     &|| b.ntt_inverse(&table, &mut [1; 16]),
                     &|| b.forward_head(&table, &mut [1; 16]),
@@ -183,6 +197,11 @@ fn a_table_of_another_backend_is_refused() {
                     },
                     &|| b.inverse_tail(&table, 0, &mut [1; 16], &mut Ahead::new()),
                     &|| b.inverse_head(&table, &mut [1; 16], &factor),
+                    &|| b.inverse_tail_from(&table, 0, &[1; 16], &mut [1; 16], &mut Ahead::new()),
+                    &|| {
+                        let pieces = Pieces::new(&[1; 16], 16, 16);
+                        b.inverse_head_from(&table, pieces, &mut [1; 16], &factor);
+                    },
                 ];
                 for run in runs {
                     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cipherloom_ring::{Ahead, Backend, InverseFactor, Modulus, NttTable, Shoup};
+use cipherloom_ring::{Ahead, Backend, InverseFactor, Modulus, NttTable, Pieces, Shoup};
 
 use super::tiles::Tiling;
 use crate::error::CkksError;
@@ -85,8 +85,8 @@ impl Converter {
         out: &mut [u64],
     ) {
         for (t, out) in out.chunks_exact_mut(tiling.tile).enumerate() {
-            tiling.gather_tile(limb, t, out);
-            backend.inverse_head(&self.from[i], out, &self.factors[i]);
+            let rows = Pieces::new(&limb[t * tiling.columns..], tiling.columns, tiling.row);
+            backend.inverse_head_from(&self.from[i], rows, out, &self.factors[i]);
         }
     }
 
@@ -154,7 +154,7 @@ impl Converter {
 }
 
 /// Start and length of the blocks of a tile.
-pub(super) fn blocks(tiling: &Tiling) -> impl Iterator<Item = (usize, usize)> + Clone {
+pub(super) fn blocks(tiling: &Tiling) -> impl Iterator<Item = (usize, usize)> {
     let tile = tiling.tile;
     (0..tile)
         .step_by(BLOCK)

@@ -33,8 +33,8 @@ pub(crate) use divide::{Job, Source};
 pub(crate) use operand::{Addend, Operand};
 pub(crate) use raise::Decomposed;
 
-/// Limbs that are raised together.
-const GROUP: usize = 8;
+/// Most limbs that are raised together.
+const GROUP: usize = 10;
 
 /// Conversion tables. Memory: a few words for each pair of primes.
 #[derive(Debug)]
@@ -111,9 +111,14 @@ impl KeySwitchTables {
 
     /// `limbs` in ranges that are raised together: more would take memory and no less time.
     fn ranges(&self, limbs: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        // Of one size, as far as that goes: a last range of few limbs would read all terms for them.
+        let size = limbs
+            .len()
+            .div_ceil(limbs.len().div_ceil(GROUP).max(1))
+            .max(1);
         limbs
             .clone()
-            .step_by(GROUP)
-            .map(move |start| start..(start + GROUP).min(limbs.end))
+            .step_by(size)
+            .map(move |start| start..(start + size).min(limbs.end))
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cipherloom_ring::Ahead;
 
-use super::convert::blocks;
+use super::convert::{blocks, Converter};
 use super::{KeySwitchTables, Operand};
 use crate::scratch::{for_each_chunk, Scratch, ScratchPool};
 
@@ -76,12 +76,16 @@ impl KeySwitchTables {
             let mut limb = pool.take(n);
             for (s, out) in limb.chunks_exact_mut(t.row).enumerate() {
                 let row = s * t.row..(s + 1) * t.row;
-                source.write_row(backend, table.modulus(), i, row, out);
                 let mut ahead = Ahead::new();
                 if let Some((i, s)) = t.next_row(i, s, level + 1) {
                     source.announce_row(i, s * t.row..(s + 1) * t.row, &mut ahead);
                 }
-                backend.inverse_tail(table, s, out, &mut ahead);
+                if let Operand::Poly(p) = source {
+                    backend.inverse_tail_from(table, s, &p.limb(i)[row], out, &mut ahead);
+                } else {
+                    source.write_row(backend, table.modulus(), i, row, out);
+                    backend.inverse_tail(table, s, out, &mut ahead);
+                }
             }
             let end = ((digit + 1) * self.alpha - 1).min(level);
             self.raise[end].scale_limb(backend, &t, place, &limb, &mut out[..n]);
@@ -135,7 +139,7 @@ impl KeySwitchTables {
         width: usize,
         out: &mut [u64],
     ) {
-        let (backend, t) = (self.q.backend(), self.tiling);
+        let t = self.tiling;
         let stride = t.stride();
         let mut rest = &terms.words[..];
         for (d, (start, end)) in self.digits(terms.level).enumerate() {
@@ -154,25 +158,8 @@ impl KeySwitchTables {
                     Some((j, target))
                 })
             };
-            let slot = |j: usize| {
-                let at = ((j - limbs.start) * width + d) * t.tile;
-                at..at + t.tile
-            };
-            let all = blocks(&t);
-            for (block, next) in all.clone().zip(all.map(Some).skip(1).chain([None])) {
-                let mut ahead = Ahead::new();
-                if let Some(next) = next {
-                    converter.announce(next, own, &mut ahead);
-                }
-                for (j, target) in targets() {
-                    let target = (target, self.pq.modulus(j));
-                    let out = &mut out[slot(j)];
-                    converter.convert(backend, target, block, own, out, &mut ahead);
-                }
-            }
-            for (j, _) in targets() {
-                backend.forward_head(&self.pq.tables()[j], &mut out[slot(j)]);
-            }
+            let slot = |j: usize| ((j - limbs.start) * width + d) * t.tile;
+            self.convert_tile(converter, own, targets, slot, out);
         }
     }
 
@@ -184,30 +171,42 @@ impl KeySwitchTables {
         (width, after): (usize, usize),
         out: &mut [u64],
     ) {
-        let (backend, t) = (self.q.backend(), self.tiling);
+        let t = self.tiling;
         let (converter, stride) = (&division.divisor.converter, t.stride());
         for poly in 0..division.count {
+            let targets = || limbs.clone().map(|j| (j, j - self.special));
+            let slot = |j: usize| ((j - limbs.start) * width + after + poly) * t.tile;
             let own = &division.words[poly * stride + tile * t.tile..];
             let own = (own, division.count * stride);
-            let slot = |j: usize| {
-                let at = ((j - limbs.start) * width + after + poly) * t.tile;
-                at..at + t.tile
-            };
-            let all = blocks(&t);
-            for (block, next) in all.clone().zip(all.map(Some).skip(1).chain([None])) {
-                let mut ahead = Ahead::new();
-                if let Some(next) = next {
-                    converter.announce(next, own, &mut ahead);
-                }
-                for j in limbs.clone() {
-                    let target = (j - self.special, self.pq.modulus(j));
-                    let out = &mut out[slot(j)];
-                    converter.convert(backend, target, block, own, out, &mut ahead);
-                }
+            self.convert_tile(converter, own, targets, slot, out);
+        }
+    }
+
+    /// Converts a tile to `targets`, limbs with their index among those of the converter, each to its place in `out`, and does the outer
+    /// layers of their transforms. Fetches on the way what it needs.
+    fn convert_tile<I: Iterator<Item = (usize, usize)>>(
+        &self,
+        converter: &Converter,
+        terms: (&[u64], usize),
+        targets: impl Fn() -> I,
+        slot: impl Fn(usize) -> usize,
+        out: &mut [u64],
+    ) {
+        let (backend, tile) = (self.q.backend(), self.tiling.tile);
+        let mut following = blocks(&self.tiling).skip(1);
+        for block in blocks(&self.tiling) {
+            let mut ahead = Ahead::new();
+            if let Some(block) = following.next() {
+                converter.announce(block, terms, &mut ahead);
             }
-            for j in limbs.clone() {
-                backend.forward_head(&self.pq.tables()[j], &mut out[slot(j)]);
+            for (j, target) in targets() {
+                let target = (target, self.pq.modulus(j));
+                let out = &mut out[slot(j)..slot(j) + tile];
+                converter.convert(backend, target, block, terms, out, &mut ahead);
             }
+        }
+        for (j, _) in targets() {
+            backend.forward_head(&self.pq.tables()[j], &mut out[slot(j)..slot(j) + tile]);
         }
     }
 

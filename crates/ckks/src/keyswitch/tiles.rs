@@ -53,16 +53,6 @@ impl Tiling {
         }
     }
 
-    /// Copies tile `t` of a limb, row after row.
-    pub(super) fn gather_tile(&self, limb: &[u64], t: usize, out: &mut [u64]) {
-        for (row, out) in limb
-            .chunks_exact(self.row)
-            .zip(out.chunks_exact_mut(self.columns))
-        {
-            out.copy_from_slice(&row[t * self.columns..(t + 1) * self.columns]);
-        }
-    }
-
     /// Row `s` in the tiles of a limb, which lie `step` words apart in `tiles`.
     pub(super) fn row_pieces<'a>(&self, tiles: &'a [u64], step: usize, s: usize) -> Pieces<'a> {
         Pieces::new(&tiles[s * self.columns..], self.columns, step)

@@ -92,6 +92,31 @@ pub trait Backend: Debug + Send + Sync {
     /// First part of a split inverse transform, in place, on row `s` of a polynomial in the order of [`Backend::ntt_forward`].
     fn inverse_tail(&self, table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>);
 
+    /// As [`Backend::inverse_tail`] from another row.
+    fn inverse_tail_from(
+        &self,
+        table: &NttTable,
+        s: usize,
+        from: &[u64],
+        row: &mut [u64],
+        ahead: &mut Ahead<'_>,
+    ) {
+        row.copy_from_slice(from);
+        self.inverse_tail(table, s, row, ahead);
+    }
+
+    /// As [`Backend::inverse_head`] on a tile whose rows lie in pieces, into `tile`.
+    fn inverse_head_from(
+        &self,
+        table: &NttTable,
+        pieces: Pieces<'_>,
+        tile: &mut [u64],
+        factor: &InverseFactor,
+    ) {
+        pieces.copy_to(tile);
+        self.inverse_head(table, tile, factor);
+    }
+
     /// Second part of a split inverse transform, in place, on columns as in [`Backend::forward_head`]: the
     /// output is reduced, normalised and multiplied by the constant of `factor`.
     fn inverse_head(&self, table: &NttTable, tile: &mut [u64], factor: &InverseFactor);

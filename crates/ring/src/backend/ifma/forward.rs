@@ -12,6 +12,7 @@
 use std::arch::x86_64::*;
 
 use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes};
+use super::source::{Cut, Source};
 use super::twiddles::{spread2, spread4, Twiddles};
 use crate::backend::{Ahead, Pieces};
 use crate::ntt::NttTable;
@@ -22,53 +23,6 @@ pub(super) const CACHE_BLOCK: usize = 1 << 12;
 /// Largest prime size without reductions between layers: operands below 4q and 17 layers give
 /// (4 + 2 * 17) 2^46 < 2^52.
 pub(super) const LAZY_BITS: u32 = 46;
-
-/// Where the first pass over a block reads: the block itself, or pieces that it is put together from.
-trait Source: Copy {
-    /// Word `j`.
-    ///
-    /// # Safety
-    /// Within the block.
-    unsafe fn at(self, j: usize) -> *const u64;
-
-    /// Words from word `j` to word `j + step` in memory, the same for every `j`.
-    fn distance(self, step: usize) -> usize;
-}
-
-impl Source for *mut u64 {
-    #[inline(always)]
-    unsafe fn at(self, j: usize) -> *const u64 {
-        // SAFETY: as the caller promises.
-        unsafe { self.add(j) }
-    }
-
-    #[inline(always)]
-    fn distance(self, step: usize) -> usize {
-        step
-    }
-}
-
-/// Pieces of `1 << log` words.
-#[derive(Clone, Copy)]
-struct Cut {
-    first: *const u64,
-    log: u32,
-    step: usize,
-}
-
-impl Source for Cut {
-    #[inline(always)]
-    unsafe fn at(self, j: usize) -> *const u64 {
-        let (piece, word) = (j >> self.log, j & ((1 << self.log) - 1));
-        // SAFETY: as the caller promises.
-        unsafe { self.first.add(piece * self.step + word) }
-    }
-
-    #[inline(always)]
-    fn distance(self, step: usize) -> usize {
-        (step >> self.log) * self.step
-    }
-}
 
 /// Constants of one transform.
 #[derive(Clone, Copy)]
@@ -202,11 +156,7 @@ pub(super) unsafe fn tail_from(
         return unsafe { tail(table, s, row, ahead) };
     }
     let c = Context::new(table);
-    let cut = Cut {
-        first: pieces.words().as_ptr(),
-        log: pieces.len().trailing_zeros(),
-        step: pieces.step(),
-    };
+    let cut = Cut::new(pieces);
     let (p, len) = (row.as_mut_ptr(), row.len());
     // SAFETY: the row is group s of the layer with 8 groups, and the cut has as many words.
     unsafe {

@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 
 use super::forward::{CACHE_BLOCK, LAZY_BITS};
 use super::lanes::{fetch, load, reduce_once, splat, store, Factor, Lanes};
+use super::source::Source;
 use super::twiddles::{spread2, spread4, Twiddles};
 use crate::backend::Ahead;
 use crate::modulus::Shoup;
@@ -108,77 +109,94 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
     // SAFETY: the whole array is group 0 of the layer with one group.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
+            let p = a.as_mut_ptr();
+            block::<true, true>(c, p, p, a.len(), (1, 0), &mut Ahead::new());
         } else {
-            block::<false, true>(c, a.as_mut_ptr(), a.len(), 1, 0, &mut Ahead::new());
+            let p = a.as_mut_ptr();
+            block::<false, true>(c, p, p, a.len(), (1, 0), &mut Ahead::new());
         }
     }
 }
 
-/// All layers but the last three of row `s`.
+/// All layers but the last three of row `s`, from `from` to `row`.
 ///
 /// # Safety
-/// Features detected; `row` has N/8 words, at least 16; `s < 8`; the table holds 52-bit quotients.
+/// Features detected; `row` has N/8 words, at least 16, and `from` as many, which are those of `row` or others; `s < 8`; the table holds
+/// 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn tail(table: &NttTable, s: usize, row: &mut [u64], ahead: &mut Ahead<'_>) {
+pub(super) unsafe fn tail(
+    table: &NttTable,
+    s: usize,
+    from: *const u64,
+    row: &mut [u64],
+    ahead: &mut Ahead<'_>,
+) {
     let c = Context::new(table, [Shoup::default(); 2]);
     // SAFETY: the row is group s of the layer with 8 groups.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
+            block::<true, false>(c, from, row.as_mut_ptr(), row.len(), (8, s), ahead);
         } else {
-            block::<false, false>(c, row.as_mut_ptr(), row.len(), 8, s, ahead);
+            block::<false, false>(c, from, row.as_mut_ptr(), row.len(), (8, s), ahead);
         }
     }
 }
 
 /// The last three layers on the columns of a tile: 8 rows, which lie N/8 apart in the polynomial. The output
-/// is reduced and multiplied as `factor` says.
+/// is reduced and multiplied as `factor` says. Reads the tile from `source`.
 ///
 /// # Safety
-/// Features detected; the length of `tile` is a multiple of 64; N is at least 128; the table holds 52-bit quotients.
+/// Features detected; the length of `tile` is a multiple of 64, and `source` has these words; N is at least 128; the table holds 52-bit
+/// quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn head(table: &NttTable, tile: &mut [u64], factor: &InverseFactor) {
+pub(super) unsafe fn head(
+    table: &NttTable,
+    source: impl Source,
+    tile: &mut [u64],
+    factor: &InverseFactor,
+) {
     let c = Context::new(table, factor.last);
+    let (p, step, none) = (tile.as_mut_ptr(), tile.len() / 8, &mut Ahead::new());
     // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            radix8::<true, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
+            radix8::<true, true>(c, source, p, step, 1, none);
         } else {
-            radix8::<false, true>(c, tile.as_mut_ptr(), tile.len() / 8, 1, &mut Ahead::new());
+            radix8::<false, true>(c, source, p, step, 1, none);
         }
     }
 }
 
-/// All layers of group `g` of the layer with `m` groups: `len` words at `p`. `LAST` if that layer
-/// is the last of the transform.
+/// All layers of group `g` of the layer with `m` groups: `len` words from `from` to `p`. `LAST` if that layer is the last of the
+/// transform.
 ///
 /// # Safety
-/// `p` has `len` words, a power of two, at least 16; `m * len = N`, `g < m`.
+/// `p` has `len` words, a power of two, at least 16, and `from` as many, which are those of `p` or others; `m * len = N`, `g < m`.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 unsafe fn block<const LAZY: bool, const LAST: bool>(
     c: Context,
+    from: *const u64,
     p: *mut u64,
     len: usize,
-    m: usize,
-    g: usize,
+    (m, g): (usize, usize),
     ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: sub-blocks partition the block; layer indices stay below N.
     unsafe {
         if len > CACHE_BLOCK {
             for s in 0..8 {
-                block::<LAZY, false>(c, p.add(s * (len / 8)), len / 8, 8 * m, 8 * g + s, ahead);
+                let (start, at) = (s * (len / 8), (8 * m, 8 * g + s));
+                block::<LAZY, false>(c, from.add(start), p.add(start), len / 8, at, ahead);
             }
-            radix8::<LAZY, LAST>(c, p, len / 8, m + g, ahead);
+            radix8::<LAZY, LAST>(c, p, p, len / 8, m + g, ahead);
             return;
         }
         let mut groups = len / 16;
         if groups == 1 {
-            first_four::<LAZY, LAST>(c, p, 1, m + g, ahead);
+            first_four::<LAZY, LAST>(c, from, p, 1, m + g, ahead);
             return;
         }
-        first_four::<LAZY, false>(c, p, groups, (m + g) * groups, ahead);
+        first_four::<LAZY, false>(c, from, p, groups, (m + g) * groups, ahead);
         let mut size = 16;
         while groups >= 4 {
             groups /= 4;
@@ -187,13 +205,8 @@ unsafe fn block<const LAZY: bool, const LAST: bool>(
                 radix4::<LAZY, LAST>(c, p, size / 4, m + g, ahead);
             } else {
                 for s in 0..groups {
-                    radix4::<LAZY, false>(
-                        c,
-                        p.add(s * size),
-                        size / 4,
-                        (m + g) * groups + s,
-                        ahead,
-                    );
+                    let i = (m + g) * groups + s;
+                    radix4::<LAZY, false>(c, p.add(s * size), size / 4, i, ahead);
                 }
             }
         }
@@ -263,14 +276,15 @@ unsafe fn radix4<const LAZY: bool, const LAST: bool>(
     }
 }
 
-/// Three layers: `8 * step` words at `p`, twiddles `4i..`, `2i..`, `i`.
+/// Three layers: `8 * step` words from `source` to `p`, twiddles `4i..`, `2i..`, `i`.
 ///
 /// # Safety
-/// `step` is a multiple of 8, `4i + 3 < N`.
+/// `source` and `p` have these words; /// `step` is a multiple of 8, `4i + 3 < N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 unsafe fn radix8<const LAZY: bool, const LAST: bool>(
     c: Context,
+    source: impl Source,
     p: *mut u64,
     step: usize,
     i: usize,
@@ -286,13 +300,14 @@ unsafe fn radix8<const LAZY: bool, const LAST: bool>(
             c.t.splat(4 * i + 2),
             c.t.splat(4 * i + 3),
         ];
+        let distance = source.distance(step);
         for j in (0..step).step_by(8) {
             fetch::<2>(ahead);
             let at = |s: usize| p.add(j + s * step);
-            let (mut x0, mut x1, mut x2, mut x3) =
-                (load(at(0)), load(at(1)), load(at(2)), load(at(3)));
-            let (mut x4, mut x5, mut x6, mut x7) =
-                (load(at(4)), load(at(5)), load(at(6)), load(at(7)));
+            let first = source.at(j);
+            let from = |s: usize| load(first.add(s * distance));
+            let (mut x0, mut x1, mut x2, mut x3) = (from(0), from(1), from(2), from(3));
+            let (mut x4, mut x5, mut x6, mut x7) = (from(4), from(5), from(6), from(7));
             c.butterfly::<LAZY>(3, &mut x0, &mut x1, f3[0]);
             c.butterfly::<LAZY>(3, &mut x2, &mut x3, f3[1]);
             c.butterfly::<LAZY>(3, &mut x4, &mut x5, f3[2]);
@@ -317,14 +332,15 @@ unsafe fn radix8<const LAZY: bool, const LAST: bool>(
     }
 }
 
-/// The first four layers of `groups` blocks of 16 words. Block `s` ends with twiddle `i + s`.
+/// The first four layers of `groups` blocks of 16 words, from `from` to `p`. Block `s` ends with twiddle `i + s`.
 ///
 /// # Safety
-/// `p` has `16 * groups` words; `8 (i + groups) <= N`.
+/// `p` and `from` have `16 * groups` words; `8 (i + groups) <= N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 unsafe fn first_four<const LAZY: bool, const LAST: bool>(
     c: Context,
+    from: *const u64,
     p: *mut u64,
     groups: usize,
     i: usize,
@@ -344,7 +360,7 @@ unsafe fn first_four<const LAZY: bool, const LAST: bool>(
         // SAFETY: 16 words of data; twiddles 8g .. 8g + 8 are within the table.
         unsafe {
             let (p0, p1) = (p.add(16 * s), p.add(16 * s + 8));
-            let (x, y) = (load(p0), load(p1));
+            let (x, y) = (load(from.add(16 * s)), load(from.add(16 * s + 8)));
             // Distance 1.
             let (mut a, mut b) = (
                 _mm512_permutex2var_epi64(x, even, y),

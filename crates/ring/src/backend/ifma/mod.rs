@@ -14,8 +14,10 @@ mod inverse;
 mod lanes;
 mod packed;
 mod pointwise;
+mod source;
 mod twiddles;
 
+use self::source::Cut;
 use super::checks::{check_destination, check_row, check_terms, check_tile};
 use super::{Ahead, Backend, Destination, Pieces, ScalarBackend};
 use crate::modulus::{Modulus, Shoup};
@@ -107,7 +109,43 @@ impl Backend for IfmaBackend {
         check_row(table, self.quotient_bits(), s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
-            unsafe { inverse::tail(table, s, row, ahead) }
+            unsafe { inverse::tail(table, s, row.as_ptr(), row, ahead) }
+        }
+    }
+
+    fn inverse_tail_from(
+        &self,
+        table: &NttTable,
+        s: usize,
+        from: &[u64],
+        row: &mut [u64],
+        ahead: &mut Ahead<'_>,
+    ) {
+        check_row(table, self.quotient_bits(), s, row);
+        assert_eq!(from.len(), row.len(), "NTT row length");
+        if table.rows() == 8 {
+            // SAFETY: features were detected; both rows have N/8 words, at least 16.
+            unsafe { inverse::tail(table, s, from.as_ptr(), row, ahead) }
+        } else {
+            row.copy_from_slice(from);
+        }
+    }
+
+    fn inverse_head_from(
+        &self,
+        table: &NttTable,
+        pieces: Pieces<'_>,
+        tile: &mut [u64],
+        factor: &InverseFactor,
+    ) {
+        check_tile(table, self.quotient_bits(), tile);
+        assert!(pieces.cover(tile.len()), "pieces of a tile");
+        if table.rows() == 8 && pieces.len() == tile.len() / 8 {
+            // SAFETY: features were detected; tile and pieces have 8 rows of a multiple of 8 columns.
+            unsafe { inverse::head(table, Cut::new(pieces), tile, factor) }
+        } else {
+            pieces.copy_to(tile);
+            self.inverse_head(table, tile, factor);
         }
     }
 
@@ -115,7 +153,7 @@ impl Backend for IfmaBackend {
         check_tile(table, self.quotient_bits(), tile);
         if table.rows() == 8 {
             // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
-            unsafe { inverse::head(table, tile, factor) }
+            unsafe { inverse::head(table, tile.as_mut_ptr(), tile, factor) }
         } else {
             self.ntt_inverse(table, tile);
             self.scalar_mul_assign(table.modulus(), tile, factor.factor);
