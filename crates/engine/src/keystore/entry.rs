@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// Version of the format.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 const MAGIC: [u8; 4] = *b"CLEK";
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 4 + 2 + 2 + 32 + 2 * 32 + 32 + 4 + 4 + 8 + 32;

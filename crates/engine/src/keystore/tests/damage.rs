@@ -79,7 +79,7 @@ fn a_flipped_bit_anywhere_is_seen() {
         for w in [s.refused_while_open(&b), s.refused_when_opened(&b)] {
             let version = (4..6).contains(&place);
             assert!(
-                matches!(&w, StoreWarning::Version { known: 2, .. } if version)
+                matches!(&w, StoreWarning::Version { known: 3, .. } if version)
                     || matches!(&w, StoreWarning::Corrupt { .. } if !version),
                 "byte {place}: {w}"
             );
