@@ -6,9 +6,7 @@
 //! Flights: both parties at once.
 
 use crate::bits::{packed_len, BitReader, BitWriter};
-use crate::cot::GRAIN;
 use crate::{MpcError, Session};
-use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 const OP: &str = "AND";
@@ -51,13 +49,19 @@ pub(crate) fn and_layer(s: &mut Session, layer: &AndLayer) -> Result<AndOutput, 
     let first = s.is_client();
     let (hash, delta) = s.sender_side();
     // Two bits each: b (of the two gates) and c.
+    let mut pads = Zeroizing::new(Vec::with_capacity(n));
+    pads.extend(
+        theirs
+            .q
+            .iter()
+            .zip(mine.t.iter())
+            .map(|(&q, &t)| [q, q ^ delta, t]),
+    );
+    hash.each((mine.first, 1), &mut pads);
     let triples: Zeroizing<Vec<(u8, u8)>> = Zeroizing::new(
-        (0..n)
-            .into_par_iter()
-            .with_min_len(GRAIN)
-            .map(|j| {
-                let q = theirs.q[j];
-                let [p0, p1, got] = hash.many(mine.first + j as u64, [q, q ^ delta, mine.t[j]]);
+        pads.iter()
+            .enumerate()
+            .map(|(j, &[p0, p1, got])| {
                 let b = (p0 ^ p1) as u8 & 3;
                 let c = (p0 ^ got) as u8 & 3 ^ (b & mine.r[j].wrapping_neg());
                 (b, c)

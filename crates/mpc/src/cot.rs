@@ -103,13 +103,10 @@ pub(crate) fn receive_finish<W: Word>(
     let hash = s.hash();
     let cots = &pending.cots;
     // Hashed before the reply is awaited.
-    let mut out: Vec<W> = cots
-        .t
-        .par_iter()
-        .enumerate()
-        .with_min_len(GRAIN)
-        .map(|(j, &t)| W::low(hash.one(cots.first + j as u64, t)))
-        .collect();
+    let mut pads = Zeroizing::new(cots.t.iter().map(|&t| [t]).collect::<Vec<_>>());
+    hash.each((cots.first, 1), &mut pads);
+    let mut out: Vec<W> = pads.iter().map(|[p]| W::low(*p)).collect();
+    drop(pads);
     let bits = widths.total(n);
     let reply = s.recv(packed_len(bits))?;
     let mut r = BitReader::new(&reply, bits, OP)?;
@@ -131,14 +128,17 @@ pub(crate) fn send<W: Word>(
     let cots = s.take_sender(n)?;
     let flips = s.recv(packed_len(n as u64))?;
     let (hash, delta) = s.sender_side();
+    let mut pads = Zeroizing::new(Vec::with_capacity(n));
+    pads.extend(cots.q.iter().enumerate().map(|(j, &q)| {
+        let d = u128::from((flips[j / 8] >> (j % 8)) & 1).wrapping_neg();
+        [q ^ (delta & d), q ^ (delta & !d)]
+    }));
+    hash.each((cots.first, 1), &mut pads);
     let mut out: Vec<(W, W)> = Vec::new();
-    cots.q
-        .par_iter()
+    pads.par_iter()
         .enumerate()
         .with_min_len(GRAIN)
-        .map(|(j, &q)| {
-            let d = u128::from((flips[j / 8] >> (j % 8)) & 1).wrapping_neg();
-            let [p0, p1] = hash.many(cots.first + j as u64, [q ^ (delta & d), q ^ (delta & !d)]);
+        .map(|(j, &[p0, p1])| {
             let m = mask128(widths.at(j));
             let message = p0.wrapping_add(correlation(j).wide()).wrapping_sub(p1);
             (W::low(p0 & m), W::low(message & m))

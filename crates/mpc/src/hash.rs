@@ -2,14 +2,15 @@
 //! Wang, Weng, Yu, ePrint 2019/1168). `S` is public and fresh for each session; an index `i` is used for one OT of each
 //! direction (each has its own Delta), and there for every candidate input of that OT.
 
-use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
-use aes::Aes128Enc;
-use std::mem::ManuallyDrop;
+use crate::cot::GRAIN;
+use cipherloom_ring::Blocks;
+use rayon::prelude::*;
 
 /// The hash of one session.
 #[derive(Clone)]
 pub(crate) struct CotHash {
     s: u128,
+    blocks: Blocks,
 }
 
 impl CotHash {
@@ -21,57 +22,49 @@ impl CotHash {
         h.finalize_xof().fill(&mut s);
         Self {
             s: u128::from_le_bytes(s),
+            blocks: Blocks::detect(),
         }
     }
 
-    /// The key is public, so its schedule need not be wiped, which would cost as much as the encryption.
-    #[inline]
-    fn cipher(&self, index: u64) -> ManuallyDrop<Aes128Enc> {
-        ManuallyDrop::new(Aes128Enc::new(&Array(
-            (self.s ^ u128::from(index)).to_le_bytes(),
-        )))
-    }
-
-    /// The hashes of `x`, all under one index, in place.
-    #[inline]
-    pub fn many<const N: usize>(&self, index: u64, x: [u128; N]) -> [u128; N] {
-        let mut b = [[0u8; 16]; N];
-        for (b, x) in b.iter_mut().zip(&x) {
-            *b = x.to_le_bytes();
+    /// Replaces every block of row e by its hash under the index `first + step e`.
+    pub fn each<const N: usize>(&self, (first, step): (u64, u64), rows: &mut [[u128; N]]) {
+        if rows.len() <= GRAIN {
+            return self.blocks.hash_each(self.s, (first, step), rows);
         }
-        self.cipher(index)
-            .encrypt_blocks(Array::cast_slice_from_core_mut(&mut b));
-        let mut out = x;
-        for (o, b) in out.iter_mut().zip(&b) {
-            *o ^= u128::from_le_bytes(*b);
-        }
-        out
-    }
-
-    /// The hash of one input.
-    #[inline]
-    pub fn one(&self, index: u64, x: u128) -> u128 {
-        self.many(index, [x])[0]
+        rows.par_chunks_mut(GRAIN)
+            .enumerate()
+            .for_each(|(i, rows)| {
+                let first = first + step * (i * GRAIN) as u64;
+                self.blocks.hash_each(self.s, (first, step), rows);
+            });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
     use aes::Aes128;
 
     #[test]
     fn the_index_enters_the_key() {
         let s = 0x0123_4567_89ab_cdef_0011_2233_4455_6677_u128;
-        let h = CotHash { s };
-        for (x, i) in [(0u128, 0u64), (5, 1), (u128::MAX, u64::MAX)] {
-            let mut b = Array(x.to_le_bytes());
-            Aes128::new(&Array((s ^ u128::from(i)).to_le_bytes())).encrypt_block(&mut b);
-            assert_eq!(h.one(i, x), u128::from_le_bytes(b.0) ^ x);
-        }
-        let many = h.many(7, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        for (k, v) in many.iter().enumerate() {
-            assert_eq!(*v, h.one(7, k as u128 + 1));
+        let h = CotHash {
+            s,
+            blocks: Blocks::detect(),
+        };
+        for (first, step, len) in [(0u64, 1u64, 1), (7, 4, 100), (1 << 40, 3, 2 * GRAIN + 5)] {
+            let rows: Vec<[u128; 2]> = (0..len).map(|e| [e as u128, !(e as u128) << 9]).collect();
+            let mut got = rows.clone();
+            h.each((first, step), &mut got);
+            for (e, (got, x)) in got.iter().zip(&rows).enumerate() {
+                let i = first + step * e as u64;
+                for (got, x) in got.iter().zip(x) {
+                    let mut b = Array(x.to_le_bytes());
+                    Aes128::new(&Array((s ^ u128::from(i)).to_le_bytes())).encrypt_block(&mut b);
+                    assert_eq!(*got, u128::from_le_bytes(b.0) ^ x);
+                }
+            }
         }
     }
 }

@@ -19,7 +19,6 @@ mod pprf;
 pub mod product_source;
 pub mod session;
 mod softspoken;
-mod transpose;
 mod truncate;
 pub mod two_party;
 

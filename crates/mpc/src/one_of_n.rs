@@ -7,7 +7,6 @@
 //! sent, so the answer has `2^m - 1` messages.
 
 use crate::bits::{mask64, packed_len, BitReader, BitWriter};
-use crate::cot::GRAIN;
 use crate::hash::CotHash;
 use crate::{MpcError, Session};
 use rayon::prelude::*;
@@ -16,6 +15,8 @@ use zeroize::Zeroizing;
 const OP: &str = "1-of-N OT";
 /// Instances whose COTs are taken at a time: bounds what is held of the single COTs.
 const SLICE: usize = 1 << 13;
+/// Instances that are answered together: their pads stay in the second-level cache.
+const PART: usize = 512;
 
 /// Instances of one shape: index bits `m` and message bits (at most 64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,13 +90,10 @@ pub(crate) fn receive(
         .iter()
         .zip(shapes)
         .map(|(c, shape)| {
-            let (m, mask) = (u64::from(shape.index_bits), mask64(shape.message_bits));
-            c.words
-                .par_iter()
-                .enumerate()
-                .with_min_len(GRAIN)
-                .map(|(e, &t)| hash.one(c.first + m * e as u64, t) as u64 & mask)
-                .collect()
+            let mask = mask64(shape.message_bits);
+            let mut pads = Zeroizing::new(c.words.iter().map(|&t| [t]).collect::<Vec<_>>());
+            hash.each((c.first, u64::from(shape.index_bits)), &mut pads);
+            pads.iter().map(|[p]| *p as u64 & mask).collect()
         })
         .collect();
     let bits = answer_bits(shapes, runs.first().map_or(0, Vec::len));
@@ -155,19 +153,23 @@ pub(crate) fn send(
         // The answers of one slice are computed in parallel, then appended in order.
         for at in (0..n).step_by(SLICE) {
             let end = (at + SLICE).min(n);
-            let part: Vec<Answer> = (at..end)
+            let part: Vec<Vec<Answer>> = (at..end)
                 .into_par_iter()
-                .with_min_len(GRAIN / 4)
-                .map_init(
-                    || vec![0u16; shape.message_bits as usize],
-                    |columns, e| {
-                        fill(e, columns);
-                        let index = c.first + u64::from(shape.index_bits) * e as u64;
-                        respond(hash, delta, *shape, index, c.words[e], flips[e], columns)
-                    },
-                )
+                .step_by(PART)
+                .map(|from| {
+                    let part = from..(from + PART).min(end);
+                    let index = c.first + u64::from(shape.index_bits) * from as u64;
+                    let (q, flips) = (&c.words[part.clone()], &flips[part]);
+                    let fill = |e: usize, columns: &mut [u16]| fill(from + e, columns);
+                    match shape.index_bits {
+                        1 => respond::<2>(hash, delta, *shape, index, q, flips, fill),
+                        2 => respond::<4>(hash, delta, *shape, index, q, flips, fill),
+                        3 => respond::<8>(hash, delta, *shape, index, q, flips, fill),
+                        _ => respond::<16>(hash, delta, *shape, index, q, flips, fill),
+                    }
+                })
                 .collect();
-            for a in &part {
+            for a in part.iter().flatten() {
                 for &m in &a.messages[..(1 << shape.index_bits) - 1] {
                     answer.push(m, shape.message_bits);
                 }
@@ -185,55 +187,46 @@ struct Answer {
     messages: [u64; 15],
 }
 
-/// The answer of one instance, all pads under one index.
-fn respond(
+/// The answers of consecutive instances with `N` messages; all pads of one instance under one index.
+fn respond<const N: usize>(
     hash: &CotHash,
     delta: u128,
     shape: Shape,
-    index: u64,
-    q: u128,
-    flip: u8,
-    columns: &[u16],
-) -> Answer {
-    let mut multiples = [0u128; 4];
-    multiples[0] = delta;
-    for j in 1..4 {
-        multiples[j] = times_x(multiples[j - 1]);
+    first: u64,
+    q: &[u128],
+    flips: &[u8],
+    fill: impl Fn(usize, &mut [u16]),
+) -> Vec<Answer> {
+    // The index read as a polynomial, times Delta.
+    let mut multiples = [0u128; N];
+    let mut power = delta;
+    for j in 0..shape.index_bits {
+        for i in 0..1usize << j {
+            multiples[i | 1 << j] = multiples[i] ^ power;
+        }
+        power = times_x(power);
     }
-    let mut pads = [0u128; 16];
-    macro_rules! fill {
-        ($n:literal) => {{
-            let mut x = [q; $n];
-            for (i, x) in x.iter_mut().enumerate() {
-                // The index i is public, so this branch is too.
-                for (j, m) in multiples.iter().enumerate() {
-                    if i >> j & 1 == 1 {
-                        *x ^= *m;
-                    }
-                }
-            }
-            pads[..$n].copy_from_slice(&hash.many(index, x));
-        }};
-    }
-    match shape.index_bits {
-        1 => fill!(2),
-        2 => fill!(4),
-        3 => fill!(8),
-        _ => fill!(16),
-    }
+    let mut pads = Zeroizing::new(Vec::with_capacity(q.len()));
+    pads.extend(q.iter().map(|&q| multiples.map(|m| q ^ m)));
+    hash.each((first, u64::from(shape.index_bits)), &mut pads);
     let mask = mask64(shape.message_bits);
-    let value = |i: usize| {
-        columns
-            .iter()
-            .enumerate()
-            .fold(0u64, |v, (b, c)| v | u64::from(c >> i & 1) << b)
-    };
-    let share = (pads[flip as usize & 15] as u64 & mask) ^ value(0);
-    let mut messages = [0u64; 15];
-    for i in 1..1usize << shape.index_bits {
-        messages[i - 1] = (pads[(i ^ flip as usize) & 15] as u64 & mask) ^ share ^ value(i);
+    let mut columns = vec![0u16; shape.message_bits as usize];
+    let mut out = Vec::with_capacity(q.len());
+    for (e, (pads, flip)) in pads.iter().zip(flips).enumerate() {
+        fill(e, &mut columns);
+        let value = |i: usize| {
+            let bit = |(b, c): (usize, &u16)| u64::from(c >> i & 1) << b;
+            columns.iter().enumerate().map(bit).fold(0, |v, b| v | b)
+        };
+        let pad = |i: usize| pads[(i ^ usize::from(*flip)) & (N - 1)] as u64 & mask;
+        let share = pad(0) ^ value(0);
+        let mut messages = [0u64; 15];
+        for (i, m) in messages[..N - 1].iter_mut().enumerate() {
+            *m = pad(i + 1) ^ share ^ value(i + 1);
+        }
+        out.push(Answer { share, messages });
     }
-    Answer { share, messages }
+    out
 }
 
 /// Bits of the receiver's message.

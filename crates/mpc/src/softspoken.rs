@@ -9,11 +9,10 @@
 //! `k = 1` is IKNP. Traffic: `128/k - 1` bits a COT, from the COT receiver to the COT sender.
 
 use crate::pprf;
-use crate::transpose::transpose128;
 use crate::MpcError;
-use aes::cipher::{Array, Block, BlockCipherEncrypt, KeyInit};
-use aes::Aes128Enc;
 use cipherloom_net::{Channel, FrameKind};
+use cipherloom_ring::blocks::StreamKey;
+use cipherloom_ring::Blocks;
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -40,70 +39,14 @@ pub(crate) struct ReceiverCots {
 /// The `t_j` and `r_j`.
 type ReceiverWords = (Zeroizing<Vec<u128>>, Zeroizing<Vec<u8>>);
 
-type Stream = [u8; UNIT_BYTES];
-
-/// The stream of one leaf: AES in counter mode under the leaf seed.
-fn expand(leaf: &Aes128Enc, unit: u64, out: &mut [u8]) {
-    // In place: no copy of the stream stays on the stack.
-    let (blocks, _) = Block::<Aes128Enc>::slice_as_chunks_mut(out);
-    for (i, b) in blocks.iter_mut().enumerate() {
-        let counter = u128::from(unit) * UNIT_BLOCKS as u128 + i as u128;
-        b.copy_from_slice(&counter.to_le_bytes());
-    }
-    leaf.encrypt_blocks(blocks);
+fn streams(blocks: Blocks, seeds: &[u128]) -> impl Iterator<Item = StreamKey> + '_ {
+    seeds.iter().map(move |&s| blocks.stream_key(s))
 }
 
-fn xor_into(a: &mut [u8], b: &[u8]) {
-    for (x, y) in a.iter_mut().zip(b) {
-        *x ^= *y;
-    }
-}
-
-/// From `2^k` leaf streams (consecutive in `buf`, overwritten): `v_b = sum over leaves with bit b`, and the sum of all
-/// leaves is left in the first stream. About `2^(k+1)` additions. Leaf 0 enters the total only.
-fn fold(buf: &mut [u8], v: &mut [Stream]) {
-    let mut leaves = buf.len() / UNIT_BYTES;
-    for acc in v.iter_mut() {
-        acc.fill(0);
-        leaves /= 2;
-        for y in 0..leaves {
-            let (head, tail) = buf.split_at_mut(2 * y * UNIT_BYTES + UNIT_BYTES);
-            let odd = &tail[..UNIT_BYTES];
-            xor_into(acc, odd);
-            if y == 0 {
-                xor_into(head, odd);
-            } else {
-                let (to, even) = head.split_at_mut(2 * y * UNIT_BYTES);
-                let to = &mut to[y * UNIT_BYTES..(y + 1) * UNIT_BYTES];
-                for ((t, e), o) in to.iter_mut().zip(even.iter()).zip(odd) {
-                    *t = *e ^ *o;
-                }
-            }
-        }
-    }
-}
-
-fn ciphers(seeds: &[u128]) -> Vec<Aes128Enc> {
-    seeds
-        .iter()
-        .map(|s| Aes128Enc::new(&Array(s.to_le_bytes())))
-        .collect()
-}
-
-/// Writes the rows of one unit, given its 128 columns.
-fn rows_of(columns: &[Stream], out: &mut [u128]) {
-    let mut rows = [0u128; KAPPA];
-    for (g, out) in out.chunks_exact_mut(KAPPA).enumerate() {
-        let at = g * 16;
-        transpose128(
-            |c| {
-                let mut b = [0u8; 16];
-                b.copy_from_slice(&columns[c][at..at + 16]);
-                u128::from_le_bytes(b)
-            },
-            &mut rows,
-        );
-        out.copy_from_slice(&rows);
+/// The piece of every leaf's stream for one unit, one after another.
+fn expand(leaves: &[StreamKey], unit: u64, out: &mut [u8]) {
+    for (leaf, out) in leaves.iter().zip(out.chunks_exact_mut(UNIT_BYTES)) {
+        leaf.fill(unit * UNIT_BLOCKS as u64, out);
     }
 }
 
@@ -144,7 +87,8 @@ pub(crate) fn base_choices(delta: u128, k: u32) -> u128 {
 pub(crate) struct CotReceiver {
     k: usize,
     batch: usize,
-    leaves: Vec<Aes128Enc>,
+    blocks: Blocks,
+    leaves: Vec<StreamKey>,
     unit: u64,
     taken: u64,
     t: Zeroizing<Vec<u128>>,
@@ -161,12 +105,12 @@ impl CotReceiver {
         keys: &[[u128; 2]],
         mut root: impl FnMut() -> u128,
     ) -> (Self, Vec<u8>) {
-        let k = k as usize;
+        let (k, blocks) = (k as usize, Blocks::detect());
         let mut leaves = Vec::with_capacity((KAPPA / k) << k);
         let mut message = Vec::with_capacity(PPRF_BYTES);
         for keys in keys.chunks_exact(k) {
             let (seeds, sums) = pprf::full(session, root(), keys);
-            leaves.extend(ciphers(&seeds));
+            leaves.extend(streams(blocks, &seeds));
             for s in sums.iter().flatten() {
                 message.extend_from_slice(&s.to_le_bytes());
             }
@@ -174,6 +118,7 @@ impl CotReceiver {
         let me = Self {
             k,
             batch,
+            blocks,
             leaves,
             unit: 0,
             taken: 0,
@@ -193,8 +138,8 @@ impl CotReceiver {
     }
 
     fn refill(&mut self, channel: &mut Channel) -> Result<(), MpcError> {
-        let (k, blocks) = (self.k, KAPPA / self.k);
-        let per_unit = (blocks - 1) * UNIT_BYTES;
+        let (k, trees, blocks) = (self.k, KAPPA / self.k, self.blocks);
+        let per_unit = (trees - 1) * UNIT_BYTES;
         let mut message = vec![0u8; refill_bytes(k as u32, self.batch)];
         self.t.zeroize();
         self.r.zeroize();
@@ -209,27 +154,23 @@ impl CotReceiver {
             .zip(message.par_chunks_exact_mut(per_unit));
         work.enumerate().for_each(|(n, ((t, r), message))| {
             let unit = base + n as u64;
-            let mut columns = Zeroizing::new(vec![[0u8; UNIT_BYTES]; KAPPA]);
+            let mut columns = Zeroizing::new(vec![0u8; UNIT_BYTES * KAPPA]);
             let mut buf = Zeroizing::new(vec![0u8; UNIT_BYTES << k]);
             let mut u0 = Zeroizing::new([0u8; UNIT_BYTES]);
-            for i in 0..blocks {
-                for (leaf, out) in leaves[i << k..(i + 1) << k]
-                    .iter()
-                    .zip(buf.chunks_exact_mut(UNIT_BYTES))
-                {
-                    expand(leaf, unit, out);
-                }
-                fold(&mut buf, &mut columns[i * k..(i + 1) * k]);
+            for i in 0..trees {
+                expand(&leaves[i << k..(i + 1) << k], unit, &mut buf);
+                let v = &mut columns[i * k * UNIT_BYTES..(i + 1) * k * UNIT_BYTES];
+                blocks.fold_leaves(&mut buf, v, UNIT_BYTES);
                 let u = &buf[..UNIT_BYTES];
                 if i == 0 {
                     u0.copy_from_slice(u);
                 } else {
                     let d = &mut message[(i - 1) * UNIT_BYTES..i * UNIT_BYTES];
                     d.copy_from_slice(u);
-                    xor_into(d, &*u0);
+                    blocks.xor_into(d, &*u0);
                 }
             }
-            rows_of(&columns, t);
+            blocks.transpose(&columns, UNIT_BYTES, t);
             for (j, r) in r.iter_mut().enumerate() {
                 *r = (u0[j / 8] >> (j % 8)) & 1;
             }
@@ -264,7 +205,8 @@ pub(crate) struct CotSender {
     k: usize,
     batch: usize,
     delta: Zeroizing<u128>,
-    leaves: Vec<Aes128Enc>,
+    blocks: Blocks,
+    leaves: Vec<StreamKey>,
     unit: u64,
     taken: u64,
     q: Zeroizing<Vec<u128>>,
@@ -287,7 +229,7 @@ impl CotSender {
                 detail: format!("{} bytes of set-up, expected {PPRF_BYTES}", message.len()),
             });
         }
-        let k = k as usize;
+        let (k, blocks) = (k as usize, Blocks::detect());
         let word = |b: &[u8]| {
             let mut w = [0u8; 16];
             w.copy_from_slice(b);
@@ -300,12 +242,14 @@ impl CotSender {
         let mut leaves = Vec::with_capacity((KAPPA / k) << k);
         for (i, (keys, sums)) in chosen.chunks_exact(k).zip(sums.chunks_exact(k)).enumerate() {
             let point = (delta >> (i * k)) as u32 & ((1u32 << k) - 1);
-            leaves.extend(ciphers(&pprf::punctured(session, point, keys, sums)));
+            let seeds = pprf::punctured(session, point, keys, sums);
+            leaves.extend(streams(blocks, &seeds));
         }
         Ok(Self {
             k,
             batch,
             delta: Zeroizing::new(delta),
+            blocks,
             leaves,
             unit: 0,
             taken: 0,
@@ -327,8 +271,8 @@ impl CotSender {
     }
 
     fn refill(&mut self, channel: &mut Channel) -> Result<(), MpcError> {
-        let (k, blocks) = (self.k, KAPPA / self.k);
-        let per_unit = (blocks - 1) * UNIT_BYTES;
+        let (k, trees, blocks) = (self.k, KAPPA / self.k, self.blocks);
+        let per_unit = (trees - 1) * UNIT_BYTES;
         let message = channel.recv(FrameKind::Ot, refill_bytes(k as u32, self.batch))?;
         self.q.zeroize();
         self.q.resize(self.batch, 0);
@@ -340,28 +284,23 @@ impl CotSender {
             .zip(message.par_chunks_exact(per_unit));
         work.enumerate().for_each(|(n, (q, message))| {
             let unit = base + n as u64;
-            let mut columns = Zeroizing::new(vec![[0u8; UNIT_BYTES]; KAPPA]);
+            let mut columns = Zeroizing::new(vec![0u8; UNIT_BYTES * KAPPA]);
             let mut buf = Zeroizing::new(vec![0u8; UNIT_BYTES << k]);
-            for i in 0..blocks {
+            for i in 0..trees {
                 // Leaf 0 is the unknown one. It has factor 0 here, so what is expanded for it does not matter.
-                for (leaf, out) in leaves[(i << k) + 1..(i + 1) << k]
-                    .iter()
-                    .zip(buf[UNIT_BYTES..].chunks_exact_mut(UNIT_BYTES))
-                {
-                    expand(leaf, unit, out);
-                }
-                fold(&mut buf, &mut columns[i * k..(i + 1) * k]);
+                let known = &leaves[(i << k) + 1..(i + 1) << k];
+                expand(known, unit, &mut buf[UNIT_BYTES..]);
+                let v = &mut columns[i * k * UNIT_BYTES..(i + 1) * k * UNIT_BYTES];
+                blocks.fold_leaves(&mut buf, v, UNIT_BYTES);
                 if i > 0 {
                     let d = &message[(i - 1) * UNIT_BYTES..i * UNIT_BYTES];
-                    for (b, column) in columns[i * k..(i + 1) * k].iter_mut().enumerate() {
+                    for (b, column) in v.chunks_exact_mut(UNIT_BYTES).enumerate() {
                         let bit = ((delta >> (i * k + b)) as u8 & 1).wrapping_neg();
-                        for (c, d) in column.iter_mut().zip(d) {
-                            *c ^= d & bit;
-                        }
+                        blocks.xor_masked(column, d, bit);
                     }
                 }
             }
-            rows_of(&columns, q);
+            blocks.transpose(&columns, UNIT_BYTES, q);
         });
         self.unit += (self.batch / UNIT) as u64;
         Ok(())

@@ -7,10 +7,12 @@
 //! - [`UniformXof`] expands public seeds, [`SecretPrg`] samples secrets: two types on purpose.
 //! - [`vector`]: the FFT between slots and coefficients, and other kernels of encoding and decoding.
 //! - [`pack`]: compact bytes.
+//! - [`blocks`]: hashes of blocks and bit matrices, for oblivious-transfer extension.
 
 pub mod automorphism;
 pub mod backend;
 pub mod basis;
+pub mod blocks;
 pub mod convert;
 pub mod crt;
 pub mod error;
@@ -29,6 +31,7 @@ pub mod xof;
 pub use automorphism::{galois_element, Automorphism};
 pub use backend::{Ahead, Backend, Destination, Pieces, SimdChoice};
 pub use basis::Basis;
+pub use blocks::Blocks;
 pub use convert::{BaseConverter, ModDown, ModUp};
 pub use crt::CrtLift;
 pub use error::RingError;

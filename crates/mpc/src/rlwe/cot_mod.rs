@@ -5,6 +5,7 @@
 
 use cipherloom_ring::{pack, Modulus};
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 use crate::bits::packed_len;
 use crate::cot::{pack_bits, GRAIN};
@@ -22,13 +23,9 @@ pub(crate) fn receive(
     let cots = session.take_receiver(n)?;
     session.send(&pack_bits(n, |j| choices[j] ^ cots.r[j]))?;
     let hash = session.hash();
-    let mut out: Vec<u64> = cots
-        .t
-        .par_iter()
-        .enumerate()
-        .with_min_len(GRAIN)
-        .map(|(j, &x)| t.reduce_u128(hash.one(cots.first + j as u64, x)))
-        .collect();
+    let mut pads = Zeroizing::new(cots.t.iter().map(|&t| [t]).collect::<Vec<_>>());
+    hash.each((cots.first, 1), &mut pads);
+    let mut out: Vec<u64> = pads.iter().map(|[p]| t.reduce_u128(*p)).collect();
     let reply = session.recv(pack::packed_len(n, t.bits()))?;
     let messages = pack::unpack(&reply, n, t).map_err(|e| MpcError::Malformed {
         op: OP,
@@ -50,16 +47,18 @@ pub(crate) fn send(
     let cots = session.take_sender(n)?;
     let flips = session.recv(packed_len(n as u64))?;
     let (hash, delta) = session.sender_side();
-    let both: Vec<(u64, u64)> = cots
-        .q
+    let mut pads = Zeroizing::new(Vec::with_capacity(n));
+    pads.extend(cots.q.iter().enumerate().map(|(j, &q)| {
+        let d = u128::from((flips[j / 8] >> (j % 8)) & 1).wrapping_neg();
+        [q ^ (delta & d), q ^ (delta & !d)]
+    }));
+    hash.each((cots.first, 1), &mut pads);
+    let both: Vec<(u64, u64)> = pads
         .par_iter()
         .enumerate()
         .with_min_len(GRAIN)
-        .map(|(j, &q)| {
-            let d = u128::from((flips[j / 8] >> (j % 8)) & 1).wrapping_neg();
-            let [p0, p1] = hash
-                .many(cots.first + j as u64, [q ^ (delta & d), q ^ (delta & !d)])
-                .map(|p| t.reduce_u128(p));
+        .map(|(j, pads)| {
+            let [p0, p1] = pads.map(|p| t.reduce_u128(p));
             (p0, t.sub(t.add(p0, correlation(j)), p1))
         })
         .collect();

@@ -22,10 +22,10 @@ pub use round::{largest_scaled, residues_of_bytes, residues_of_words, round_scal
 
 /// Which instructions the kernels of this module use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Width(Kind);
+pub struct Width(pub(crate) Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -99,12 +99,14 @@ macro_rules! for_each_width {
                 $crate::vector::Kind::Portable => plain($($arg),*),
                 // SAFETY: the width was detected.
                 #[cfg(target_arch = "x86_64")]
+                #[allow(unsafe_code)]
                 $crate::vector::Kind::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: the width was detected.
                 #[cfg(target_arch = "x86_64")]
+                #[allow(unsafe_code)]
                 $crate::vector::Kind::Avx512 => unsafe { avx512($($arg),*) },
             }
         }
     };
 }
-use for_each_width;
+pub(crate) use for_each_width;
