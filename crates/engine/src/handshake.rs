@@ -15,7 +15,7 @@ use cipherloom_ring::{PublicSeed, SecretPrg};
 use std::sync::Arc;
 
 /// Version of the session protocol. Peers of another version are refused.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 const MAGIC: [u8; 8] = *b"CLOOM\0\0\0";
 /// Bytes of a hello, in every version: magic, version, plan hash, nonce, shapes, answer, connection, and zeros for what later versions need.
 pub const HELLO_BYTES: usize = 128;
@@ -314,7 +314,7 @@ mod tests {
         };
         let mut other = hello();
         other.version = 0;
-        assert_eq!(what(&other), ("protocol version", "1".into(), "0".into()));
+        assert_eq!(what(&other), ("protocol version", "2".into(), "0".into()));
         let mut other = hello();
         other.connection[15] = 0;
         assert_eq!(what(&other).0, CONNECTION);

@@ -26,9 +26,14 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Bits of an answer.
+    /// Bits of a column of an answer: one for each message but the first.
+    fn column_bits(self) -> u32 {
+        (1 << self.index_bits) - 1
+    }
+
+    /// Bits of an answer: a column for each message bit.
     pub fn answer_bits(self) -> u64 {
-        ((1 << self.index_bits) - 1) * u64::from(self.message_bits)
+        u64::from(self.column_bits()) * u64::from(self.message_bits)
     }
 }
 
@@ -101,11 +106,12 @@ pub(crate) fn receive(
     let mut r = BitReader::new(&reply, bits, OP)?;
     let mut out = pads;
     for ((run, shape), out) in runs.iter().zip(shapes).zip(&mut out) {
+        let width = shape.column_bits();
         for (&y, o) in run.iter().zip(out) {
-            for i in 1..1u8 << shape.index_bits {
-                // All ones when i == y, without a branch.
-                let hit = u64::from((i ^ y).wrapping_sub(1) >> 7).wrapping_neg();
-                *o ^= r.pull(shape.message_bits) & hit;
+            for b in 0..shape.message_bits {
+                // Message 0 is zero and not sent. A shift by a secret, not an index: its time does not depend on it.
+                let column = r.pull(width) << 1;
+                *o ^= (column >> y & 1) << b;
             }
         }
     }
@@ -153,7 +159,7 @@ pub(crate) fn send(
         // The answers of one slice are computed in parallel, then appended in order.
         for at in (0..n).step_by(SLICE) {
             let end = (at + SLICE).min(n);
-            let part: Vec<Vec<Answer>> = (at..end)
+            let part: Vec<Answers> = (at..end)
                 .into_par_iter()
                 .step_by(PART)
                 .map(|from| {
@@ -169,11 +175,11 @@ pub(crate) fn send(
                     }
                 })
                 .collect();
-            for a in part.iter().flatten() {
-                for &m in &a.messages[..(1 << shape.index_bits) - 1] {
-                    answer.push(m, shape.message_bits);
+            for a in &part {
+                for &column in &a.columns {
+                    answer.push(u64::from(column >> 1), shape.column_bits());
                 }
-                shares.push(a.share);
+                shares.extend_from_slice(&a.shares);
             }
         }
         out.push(shares);
@@ -182,9 +188,11 @@ pub(crate) fn send(
     Ok(out)
 }
 
-struct Answer {
-    share: u64,
-    messages: [u64; 15],
+/// Answers of consecutive instances.
+struct Answers {
+    shares: Vec<u64>,
+    /// For each instance one word a message bit, whose bit i is that bit of message i, masked.
+    columns: Vec<u16>,
 }
 
 /// The answers of consecutive instances with `N` messages; all pads of one instance under one index.
@@ -196,7 +204,7 @@ fn respond<const N: usize>(
     q: &[u128],
     flips: &[u8],
     fill: impl Fn(usize, &mut [u16]),
-) -> Vec<Answer> {
+) -> Answers {
     // The index read as a polynomial, times Delta.
     let mut multiples = [0u128; N];
     let mut power = delta;
@@ -209,22 +217,35 @@ fn respond<const N: usize>(
     let mut pads = Zeroizing::new(Vec::with_capacity(q.len()));
     pads.extend(q.iter().map(|&q| multiples.map(|m| q ^ m)));
     hash.each((first, u64::from(shape.index_bits)), &mut pads);
-    let mask = mask64(shape.message_bits);
-    let mut columns = vec![0u16; shape.message_bits as usize];
-    let mut out = Vec::with_capacity(q.len());
-    for (e, (pads, flip)) in pads.iter().zip(flips).enumerate() {
-        fill(e, &mut columns);
-        let value = |i: usize| {
-            let bit = |(b, c): (usize, &u16)| u64::from(c >> i & 1) << b;
-            columns.iter().enumerate().map(bit).fold(0, |v, b| v | b)
-        };
-        let pad = |i: usize| pads[(i ^ usize::from(*flip)) & (N - 1)] as u64 & mask;
-        let share = pad(0) ^ value(0);
-        let mut messages = [0u64; 15];
-        for (i, m) in messages[..N - 1].iter_mut().enumerate() {
-            *m = pad(i + 1) ^ share ^ value(i + 1);
+    let bits = shape.message_bits as usize;
+    let all = u16::MAX >> (16 - N);
+    let mut out = Answers {
+        shares: Vec::with_capacity(q.len()),
+        columns: vec![0; q.len() * bits],
+    };
+    let mut masks = vec![0u16; bits];
+    let each = pads
+        .iter()
+        .zip(flips)
+        .zip(out.columns.chunks_exact_mut(bits));
+    for (e, ((pads, flip), columns)) in each.enumerate() {
+        fill(e, columns);
+        // Bit i of mask b is bit b of the pad of message i.
+        masks.fill(0);
+        for i in 0..N {
+            let pad = pads[(i ^ usize::from(*flip)) & (N - 1)] as u64;
+            for (b, mask) in masks.iter_mut().enumerate() {
+                *mask |= ((pad >> b & 1) as u16) << i;
+            }
         }
-        out.push(Answer { share, messages });
+        let mut share = 0;
+        for (b, (column, mask)) in columns.iter_mut().zip(&masks).enumerate() {
+            let masked = *column ^ mask;
+            // The share of this bit makes message 0 zero.
+            share |= u64::from(masked & 1) << b;
+            *column = masked ^ (masked & 1).wrapping_neg() & all;
+        }
+        out.shares.push(share);
     }
     out
 }

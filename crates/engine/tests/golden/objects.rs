@@ -67,7 +67,7 @@ fn the_greeting() {
     let bytes = same("hello.bin", hello);
     let plan = tiny_plan();
     assert_eq!(bytes[..8], *b"CLOOM\0\0\0");
-    assert_eq!(bytes[8..10], [1, 0]);
+    assert_eq!(bytes[8..10], [2, 0]);
     assert_eq!(bytes[10..42], plan.hash());
     // Length, block, layers, widths, vocabulary, labels; then the answer, the tag of no connection, and room.
     let shapes: Vec<u32> = bytes[74..102]
@@ -86,11 +86,11 @@ fn the_greeting() {
     let both = same("hello.session-ids", || [id(false), id(true)].concat());
     assert_eq!(both.len(), 64);
     for to_client in [false, true] {
-        let e = greet(to_client, &with(&bytes, 8, &[2])).unwrap_err();
+        let e = greet(to_client, &with(&bytes, 8, &[3])).unwrap_err();
         assert!(
             matches!(
                 &e,
-                EngineError::Mismatch { what: "protocol version", peer, .. } if peer == "2"
+                EngineError::Mismatch { what: "protocol version", peer, .. } if peer == "3"
             ),
             "{e}"
         );

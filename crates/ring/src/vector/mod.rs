@@ -57,6 +57,16 @@ impl Width {
         Self::PORTABLE
     }
 
+    /// These, or those of 256 bits if these have more.
+    #[must_use]
+    pub(crate) fn half(self) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 == Kind::Avx512 && is_x86_feature_detected!("avx2") {
+            return Self(Kind::Avx2);
+        }
+        self
+    }
+
     /// All that this processor has, for tests and benchmarks.
     #[must_use]
     pub fn available() -> Vec<Self> {
