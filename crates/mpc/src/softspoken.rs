@@ -11,7 +11,7 @@
 use crate::pprf;
 use crate::MpcError;
 use cipherloom_net::{Channel, FrameKind};
-use cipherloom_ring::blocks::StreamKey;
+use cipherloom_ring::blocks::{Leaves, StreamKey};
 use cipherloom_ring::Blocks;
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
@@ -41,13 +41,6 @@ type ReceiverWords = (Zeroizing<Vec<u128>>, Zeroizing<Vec<u8>>);
 
 fn streams(blocks: Blocks, seeds: &[u128]) -> impl Iterator<Item = StreamKey> + '_ {
     seeds.iter().map(move |&s| blocks.stream_key(s))
-}
-
-/// The piece of every leaf's stream for one unit, one after another.
-fn expand(leaves: &[StreamKey], unit: u64, out: &mut [u8]) {
-    for (leaf, out) in leaves.iter().zip(out.chunks_exact_mut(UNIT_BYTES)) {
-        leaf.fill(unit * UNIT_BLOCKS as u64, out);
-    }
 }
 
 /// Checks the extension parameter.
@@ -153,20 +146,20 @@ impl CotReceiver {
             .zip(self.r.par_chunks_exact_mut(UNIT))
             .zip(message.par_chunks_exact_mut(per_unit));
         work.enumerate().for_each(|(n, ((t, r), message))| {
-            let unit = base + n as u64;
+            let first = (base + n as u64) * UNIT_BLOCKS as u64;
             let mut columns = Zeroizing::new(vec![0u8; UNIT_BYTES * KAPPA]);
-            let mut buf = Zeroizing::new(vec![0u8; UNIT_BYTES << k]);
             let mut u0 = Zeroizing::new([0u8; UNIT_BYTES]);
             for i in 0..trees {
-                expand(&leaves[i << k..(i + 1) << k], unit, &mut buf);
+                let leaves = Leaves {
+                    keys: &leaves[i << k..(i + 1) << k],
+                    without_first: false,
+                };
                 let v = &mut columns[i * k * UNIT_BYTES..(i + 1) * k * UNIT_BYTES];
-                blocks.fold_leaves(&mut buf, v, UNIT_BYTES);
-                let u = &buf[..UNIT_BYTES];
                 if i == 0 {
-                    u0.copy_from_slice(u);
+                    blocks.leaf_sums(leaves, first, v, &mut *u0);
                 } else {
                     let d = &mut message[(i - 1) * UNIT_BYTES..i * UNIT_BYTES];
-                    d.copy_from_slice(u);
+                    blocks.leaf_sums(leaves, first, v, d);
                     blocks.xor_into(d, &*u0);
                 }
             }
@@ -283,15 +276,17 @@ impl CotSender {
             .par_chunks_exact_mut(UNIT)
             .zip(message.par_chunks_exact(per_unit));
         work.enumerate().for_each(|(n, (q, message))| {
-            let unit = base + n as u64;
+            let first = (base + n as u64) * UNIT_BLOCKS as u64;
             let mut columns = Zeroizing::new(vec![0u8; UNIT_BYTES * KAPPA]);
-            let mut buf = Zeroizing::new(vec![0u8; UNIT_BYTES << k]);
+            let mut total = Zeroizing::new([0u8; UNIT_BYTES]);
             for i in 0..trees {
-                // Leaf 0 is the unknown one. It has factor 0 here, so what is expanded for it does not matter.
-                let known = &leaves[(i << k) + 1..(i + 1) << k];
-                expand(known, unit, &mut buf[UNIT_BYTES..]);
+                // Leaf 0 is the unknown one: it has factor 0 here.
+                let leaves = Leaves {
+                    keys: &leaves[(i << k) + 1..(i + 1) << k],
+                    without_first: true,
+                };
                 let v = &mut columns[i * k * UNIT_BYTES..(i + 1) * k * UNIT_BYTES];
-                blocks.fold_leaves(&mut buf, v, UNIT_BYTES);
+                blocks.leaf_sums(leaves, first, v, &mut *total);
                 if i > 0 {
                     let d = &message[(i - 1) * UNIT_BYTES..i * UNIT_BYTES];
                     for (b, column) in v.chunks_exact_mut(UNIT_BYTES).enumerate() {

@@ -28,21 +28,6 @@ impl Blocks {
         turn(self.width.half(), columns, stride, rows);
     }
 
-    /// From leaf streams of `len` bytes, consecutive in `leaves` (a power of two of them; overwritten): part b of `v` becomes the sum of all leaves whose
-    /// number has bit b, and the sum of all leaves is left in the first stream. Sums are exclusive-ors; about two for each leaf.
-    ///
-    /// # Panics
-    /// If there are not `2^k` streams for `k` parts.
-    pub fn fold_leaves(self, leaves: &mut [u8], v: &mut [u8], len: usize) {
-        let parts = v.len() / len;
-        assert!(
-            v.len() == parts * len && parts < 32 && leaves.len() == len << parts,
-            "{} bytes of leaves for {parts} parts",
-            leaves.len()
-        );
-        fold(self.width, leaves, v, len);
-    }
-
     /// `a = a xor b`.
     pub fn xor_into(self, a: &mut [u8], b: &[u8]) {
         xor_masked(self.width, a, b, u8::MAX);
@@ -57,34 +42,6 @@ impl Blocks {
 /// A cache line: loops over lines become vector code, loops over bytes of unknown number do not.
 const LINE: usize = 64;
 
-#[inline(always)]
-fn xor_bytes(a: &mut [u8], b: &[u8]) {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut::<LINE>(), b.as_chunks::<LINE>());
-    for (a, b) in a.iter_mut().zip(b) {
-        for (a, b) in a.iter_mut().zip(b) {
-            *a ^= *b;
-        }
-    }
-    for (a, b) in a_rest.iter_mut().zip(b_rest) {
-        *a ^= *b;
-    }
-}
-
-/// `to = x xor y`.
-#[inline(always)]
-fn xor_to(to: &mut [u8], x: &[u8], y: &[u8]) {
-    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LINE>(), y.as_chunks::<LINE>());
-    let (to, to_rest) = to.as_chunks_mut::<LINE>();
-    for ((to, x), y) in to.iter_mut().zip(x).zip(y) {
-        for ((to, x), y) in to.iter_mut().zip(x).zip(y) {
-            *to = *x ^ *y;
-        }
-    }
-    for ((to, x), y) in to_rest.iter_mut().zip(x_rest).zip(y_rest) {
-        *to = *x ^ *y;
-    }
-}
-
 for_each_width! {
     fn xor_masked(a: &mut [u8], b: &[u8], mask: u8) {
         let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut::<LINE>(), b.as_chunks::<LINE>());
@@ -95,28 +52,6 @@ for_each_width! {
         }
         for (a, b) in a_rest.iter_mut().zip(b_rest) {
             *a ^= *b & mask;
-        }
-    }
-}
-
-for_each_width! {
-    fn fold(buf: &mut [u8], v: &mut [u8], len: usize) {
-        let mut leaves = buf.len() / len;
-        for acc in v.chunks_exact_mut(len) {
-            acc.fill(0);
-            leaves /= 2;
-            for y in 0..leaves {
-                let (head, tail) = buf.split_at_mut(2 * y * len + len);
-                let odd = &tail[..len];
-                xor_bytes(acc, odd);
-                if y == 0 {
-                    xor_bytes(head, odd);
-                } else {
-                    let (to, even) = head.split_at_mut(2 * y * len);
-                    let to = &mut to[y * len..(y + 1) * len];
-                    xor_to(to, &even[..len], odd);
-                }
-            }
         }
     }
 }
@@ -212,27 +147,6 @@ mod tests {
             let mut got = a.clone();
             blocks.xor_into(&mut got, &b);
             assert!(got.iter().zip(&a).zip(&b).all(|((g, a), b)| *g == a ^ b));
-        }
-    }
-
-    #[test]
-    fn folds_are_the_sums_they_name() {
-        for (k, len) in [(1, 16), (2, 24), (4, 1024), (8, 40)] {
-            let leaves = noise(len << k, 7);
-            for blocks in Blocks::available() {
-                let (mut buf, mut v) = (leaves.clone(), vec![1; k * len]);
-                blocks.fold_leaves(&mut buf, &mut v, len);
-                for i in 0..len {
-                    let sum = |with: &dyn Fn(usize) -> bool| {
-                        let all = (0..1usize << k).filter(|&x| with(x));
-                        all.fold(0, |s, x| s ^ leaves[x * len + i])
-                    };
-                    assert_eq!(buf[i], sum(&|_| true), "{blocks:?}");
-                    for b in 0..k {
-                        assert_eq!(v[b * len + i], sum(&|x| x >> b & 1 == 1), "{blocks:?}");
-                    }
-                }
-            }
         }
     }
 }

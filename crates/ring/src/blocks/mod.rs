@@ -11,7 +11,7 @@ mod vaes;
 use crate::vector::Width;
 
 pub use columns::COLUMNS;
-pub use stream::StreamKey;
+pub use stream::{Leaves, StreamKey};
 
 /// Which instructions the kernels of this module use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use aes::cipher::{Array, Block, BlockCipherEncrypt, KeyInit};
 use aes::Aes128Enc;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::Blocks;
 
@@ -48,18 +48,68 @@ impl Blocks {
     }
 }
 
-impl StreamKey {
-    /// Writes blocks `first` and on of the stream: block i is the encryption of i as a little-endian word. The length of `out` is a
-    /// multiple of 16.
+/// The leaves of a tree, numbered from 0; their number is a power of two, at least 2.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaves<'a> {
+    /// A key each.
+    pub keys: &'a [StreamKey],
+    /// Leaf 0 is unknown: its key is not there, and all sums leave it out.
+    pub without_first: bool,
+}
+
+impl Leaves<'_> {
+    /// Bits of a leaf's number.
+    fn bits(&self) -> usize {
+        (self.keys.len() + usize::from(self.without_first)).ilog2() as usize
+    }
+}
+
+impl Blocks {
+    /// Sums (exclusive-ors) of pieces of the streams of leaves, from block `first` on: part b of `by_bit` becomes the sum of all
+    /// leaves whose number has bit b, `total` the sum of all. Cost: one AES block for each leaf and 16 bytes of `total`.
     ///
     /// # Panics
-    /// For another length.
-    pub fn fill(&self, first: u64, out: &mut [u8]) {
-        assert!(out.len().is_multiple_of(16), "whole blocks of a stream");
+    /// If the leaves are not `2^k` for 1 to 8 bits, `by_bit` has not k parts of the length of `total`, or that is no multiple of 16.
+    pub fn leaf_sums(self, leaves: Leaves<'_>, first: u64, by_bit: &mut [u8], total: &mut [u8]) {
+        let (count, k) = (
+            leaves.keys.len() + usize::from(leaves.without_first),
+            leaves.bits(),
+        );
+        assert!(
+            count == 1 << k && (1..=8).contains(&k) && by_bit.len() == k * total.len(),
+            "{count} leaves, sums of {} and {} bytes",
+            by_bit.len(),
+            total.len()
+        );
+        assert!(total.len().is_multiple_of(16), "whole blocks of a stream");
         #[cfg(target_arch = "x86_64")]
-        if self.blocks.wide_aes {
-            return super::vaes::fill(&self.rounds, first, out);
+        if self.wide_aes && leaves.keys.iter().all(|k| k.blocks.wide_aes) {
+            return super::vaes::leaf_sums(leaves, first, by_bit, total);
         }
+        let mut piece = Zeroizing::new(vec![0u8; total.len()]);
+        by_bit.fill(0);
+        total.fill(0);
+        for (x, key) in (usize::from(leaves.without_first)..).zip(leaves.keys) {
+            key.fill(first, &mut piece);
+            self.xor_into(total, &piece);
+            for (b, sum) in by_bit.chunks_exact_mut(piece.len().max(1)).enumerate() {
+                if x >> b & 1 == 1 {
+                    self.xor_into(sum, &piece);
+                }
+            }
+        }
+    }
+}
+
+impl StreamKey {
+    /// The schedule for wide registers.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn rounds(&self) -> &super::vaes::Schedule {
+        &self.rounds
+    }
+
+    /// Writes blocks `first` and on of the stream: block i is the encryption of i as a little-endian word.
+    fn fill(&self, first: u64, out: &mut [u8]) {
         // In place: no copy of the stream stays on the stack.
         let (blocks, _) = Block::<Aes128Enc>::slice_as_chunks_mut(out);
         for (i, b) in blocks.iter_mut().enumerate() {
@@ -75,20 +125,58 @@ mod tests {
     use super::*;
     use aes::Aes128;
 
+    /// A leaf's stream by the cipher alone.
+    fn stream(seed: u128, first: u64, len: usize) -> Vec<u8> {
+        let cipher = Aes128::new(&Array(seed.to_le_bytes()));
+        let block = |i: usize| {
+            let mut b = Array(u128::from(first.wrapping_add(i as u64)).to_le_bytes());
+            cipher.encrypt_block(&mut b);
+            b.0
+        };
+        (0..len / 16).flat_map(block).collect()
+    }
+
     #[test]
-    fn streams_are_encrypted_counters() {
+    fn sums_of_leaves_are_those_of_encrypted_counters() {
         for blocks in Blocks::available() {
-            for (seed, first) in [(0u128, 0u64), (u128::MAX / 3, 77), (9, u64::MAX - 1)] {
-                let key = blocks.stream_key(seed);
-                for count in [0, 1, 3, 4, 31, 32, 33, 64, 100] {
-                    let mut out = vec![1u8; 16 * count];
-                    key.fill(first, &mut out);
-                    let cipher = Aes128::new(&Array(seed.to_le_bytes()));
-                    for (i, got) in out.chunks_exact(16).enumerate() {
-                        let counter = u128::from(first.wrapping_add(i as u64));
-                        let mut b = Array(counter.to_le_bytes());
-                        cipher.encrypt_block(&mut b);
-                        assert_eq!(got, b.0, "{blocks:?} block {i} of {count}");
+            for k in [1usize, 2, 4, 8] {
+                for (len, first) in [
+                    (0, 0u64),
+                    (16, 5),
+                    (48, u64::MAX - 1),
+                    (256, 7),
+                    (1024, 64),
+                    (1104, 9),
+                ] {
+                    let seed =
+                        |x: usize| (x as u128 + 1) * 0x1234_5678_9abc_def0_0fed_cba9_8765_4321;
+                    let all: Vec<Vec<u8>> =
+                        (0..1 << k).map(|x| stream(seed(x), first, len)).collect();
+                    for without_first in [false, true] {
+                        let from = usize::from(without_first);
+                        let keys: Vec<_> =
+                            (from..1 << k).map(|x| blocks.stream_key(seed(x))).collect();
+                        let leaves = Leaves {
+                            keys: &keys,
+                            without_first,
+                        };
+                        let (mut by_bit, mut total) = (vec![1; k * len], vec![1; len]);
+                        blocks.leaf_sums(leaves, first, &mut by_bit, &mut total);
+                        let sum = |i: usize, with: &dyn Fn(usize) -> bool| {
+                            let chosen = (from..1usize << k).filter(|&x| with(x));
+                            chosen.fold(0, |s, x| s ^ all[x][i])
+                        };
+                        for i in 0..len {
+                            assert_eq!(total[i], sum(i, &|_| true), "{blocks:?} {k} {len}");
+                            for b in 0..k {
+                                let want = sum(i, &|x| x >> b & 1 == 1);
+                                assert_eq!(
+                                    by_bit[b * len + i],
+                                    want,
+                                    "{blocks:?} {k} {len} bit {b}"
+                                );
+                            }
+                        }
                     }
                 }
             }

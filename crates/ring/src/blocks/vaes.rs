@@ -6,6 +6,8 @@
 
 use std::arch::x86_64::*;
 
+use super::Leaves;
+
 /// Constants of the ten rounds.
 const ROUNDS: [i32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 0x1b, 0x36];
 /// Rows whose keys are expanded side by side.
@@ -195,56 +197,86 @@ fn schedule_of(key: u128) -> Schedule {
     out
 }
 
-/// Registers of blocks that are encrypted side by side.
-const WIDE: usize = 8;
-
-/// Encrypts the counters `first` and on into `out`, whole blocks. Call it if the instructions were detected.
-pub(super) fn fill(rounds: &Schedule, first: u64, out: &mut [u8]) {
+/// As `Blocks::leaf_sums`. Call it if the instructions were detected.
+pub(super) fn leaf_sums(leaves: Leaves<'_>, first: u64, by_bit: &mut [u8], total: &mut [u8]) {
     assert!(detected(), "AVX-512 VAES");
-    // SAFETY: the instructions are there.
-    unsafe { fill_wide(rounds, first, out) }
+    let len = total.len();
+    assert_eq!(by_bit.len() % len.max(1), 0, "parts of sums");
+    let mut at = 0;
+    while at < len {
+        let (first, part) = (first.wrapping_add(at as u64 / 16), (at, len));
+        // SAFETY: the instructions are there; each case has as many parts as `by_bit`, and `at` is below `len`.
+        at += unsafe {
+            match by_bit.len() / len {
+                1 => sums::<1, 4>(leaves, first, by_bit, total, part),
+                2 => sums::<2, 4>(leaves, first, by_bit, total, part),
+                3 => sums::<3, 4>(leaves, first, by_bit, total, part),
+                4 => sums::<4, 4>(leaves, first, by_bit, total, part),
+                5 => sums::<5, 2>(leaves, first, by_bit, total, part),
+                6 => sums::<6, 2>(leaves, first, by_bit, total, part),
+                7 => sums::<7, 2>(leaves, first, by_bit, total, part),
+                _ => sums::<8, 2>(leaves, first, by_bit, total, part),
+            }
+        };
+    }
 }
 
+/// Up to `64 W` bytes of all sums from byte `at` of `len` on, in registers. Returns how many bytes.
+///
+/// # Safety
+/// Instructions detected; `by_bit` has `K` parts of `len` bytes, `total` has `len`, a multiple of 16; `at < len`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes")]
-fn fill_wide(rounds: &Schedule, first: u64, out: &mut [u8]) {
-    let k = rounds.map(|r| {
-        // SAFETY: a word of 16 bytes.
-        let k = unsafe { _mm_loadu_si128((&raw const r).cast()) };
-        _mm512_broadcast_i32x4(k)
-    });
+unsafe fn sums<const K: usize, const W: usize>(
+    leaves: Leaves<'_>,
+    first: u64,
+    by_bit: &mut [u8],
+    total: &mut [u8],
+    (at, len): (usize, usize),
+) -> usize {
+    let bytes = (64 * W).min(len - at);
     // Counters are little-endian words of 128 bits whose high half stays zero.
-    let at = |l: u64| first.wrapping_add(l) as i64;
-    let mut counter = _mm512_setr_epi64(at(0), 0, at(1), 0, at(2), 0, at(3), 0);
-    let four = _mm512_setr_epi64(4, 0, 4, 0, 4, 0, 4, 0);
-    let mut next_counters = || {
-        let c = counter;
-        counter = _mm512_add_epi64(counter, four);
-        _mm512_xor_si512(c, k[0])
-    };
-    let encrypt = |state: &mut [__m512i]| {
-        for k in &k[1..10] {
-            for s in state.iter_mut() {
-                *s = _mm512_aesenc_epi128(*s, *k);
+    let counters: [__m512i; W] = std::array::from_fn(|w| {
+        let c = |l: u64| first.wrapping_add(4 * w as u64 + l) as i64;
+        _mm512_setr_epi64(c(0), 0, c(1), 0, c(2), 0, c(3), 0)
+    });
+    let mut all = [_mm512_setzero_si512(); W];
+    let mut bit = [[_mm512_setzero_si512(); W]; K];
+    for (x, key) in (usize::from(leaves.without_first)..).zip(leaves.keys) {
+        let rounds = key.rounds();
+        let round = |i: usize| {
+            // SAFETY: a word of 16 bytes.
+            _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128((&raw const rounds[i]).cast()) })
+        };
+        let k = round(0);
+        let mut state = counters.map(|c| _mm512_xor_si512(c, k));
+        for i in 1..10 {
+            let k = round(i);
+            for s in &mut state {
+                *s = _mm512_aesenc_epi128(*s, k);
             }
         }
-        for s in state.iter_mut() {
-            *s = _mm512_aesenclast_epi128(*s, k[10]);
+        let k = round(10);
+        for (s, all) in state.iter_mut().zip(&mut all) {
+            *s = _mm512_aesenclast_epi128(*s, k);
+            *all = _mm512_xor_si512(*all, *s);
+        }
+        for (b, sum) in bit.iter_mut().enumerate() {
+            let mask = ((x >> b & 1) as u8).wrapping_neg();
+            for (sum, s) in sum.iter_mut().zip(&state) {
+                *sum = _mm512_mask_xor_epi64(*sum, mask, *sum, *s);
+            }
+        }
+    }
+    let put = |out: &mut [u8], sum: &[__m512i; W]| {
+        for (part, s) in out.chunks_mut(64).zip(sum) {
+            let mask = u64::MAX >> (64 - part.len());
+            // SAFETY: the mask has a bit for each byte of the part, which has 1 to 64.
+            unsafe { _mm512_mask_storeu_epi8(part.as_mut_ptr().cast(), mask, *s) }
         }
     };
-    let mut chunks = out.chunks_exact_mut(64 * WIDE);
-    for chunk in &mut chunks {
-        let mut state: [__m512i; WIDE] = std::array::from_fn(|_| next_counters());
-        encrypt(&mut state);
-        for (part, s) in chunk.chunks_exact_mut(64).zip(state) {
-            // SAFETY: 64 bytes.
-            unsafe { _mm512_storeu_si512(part.as_mut_ptr().cast(), s) }
-        }
+    put(&mut total[at..at + bytes], &all);
+    for (b, sum) in bit.iter().enumerate() {
+        put(&mut by_bit[b * len + at..b * len + at + bytes], sum);
     }
-    for part in chunks.into_remainder().chunks_mut(64) {
-        let mut state = [next_counters()];
-        encrypt(&mut state);
-        let mask = (1u64 << (part.len() - 1) << 1).wrapping_sub(1);
-        // SAFETY: the mask has a bit for each byte of the part, which is not empty.
-        unsafe { _mm512_mask_storeu_epi8(part.as_mut_ptr().cast(), mask, state[0]) }
-    }
+    bytes
 }
