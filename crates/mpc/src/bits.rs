@@ -28,6 +28,35 @@ pub(crate) fn mask128(width: u32) -> u128 {
     }
 }
 
+/// Bytes of 0 or 1 as a bit each, lowest first.
+pub(crate) fn pack(bits: &[u8]) -> Vec<u8> {
+    let (eights, rest) = bits.as_chunks::<8>();
+    let mut out = Vec::with_capacity(packed_len(bits.len() as u64));
+    // The product moves bit 0 of byte i to bit 56 + i; no two terms meet.
+    let byte =
+        |b: &[u8; 8]| (u64::from_le_bytes(*b).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+    out.extend(eights.iter().map(byte));
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        out.push(byte(&last));
+    }
+    out
+}
+
+/// The bits of a byte, lowest first, as a byte of 0 or 1 each.
+#[inline]
+pub(crate) fn spread(b: u8) -> [u8; 8] {
+    // Bit i alone in byte i, then moved to the lowest place.
+    let alone = u64::from(b).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+    ((alone + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101).to_le_bytes()
+}
+
+/// As [`spread`] for all bytes.
+pub(crate) fn unpack(bytes: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    bytes.iter().flat_map(|&b| spread(b))
+}
+
 /// Appends words of given widths, lowest bit first.
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,
@@ -133,6 +162,25 @@ impl<'a> BitReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bits_are_packed_lowest_first_and_come_back() {
+        for n in 0..40usize {
+            let bits: Vec<u8> = (0..n).map(|i| (i * i + i / 3) as u8 & 1).collect();
+            let packed = pack(&bits);
+            let mut want = vec![0u8; n.div_ceil(8)];
+            for (i, b) in bits.iter().enumerate() {
+                want[i / 8] |= b << (i % 8);
+            }
+            assert_eq!(packed, want);
+            let back: Vec<u8> = unpack(&packed).collect();
+            assert_eq!(back[..n], bits);
+            assert!(back[n..].iter().all(|&b| b == 0));
+        }
+        for b in 0..=u8::MAX {
+            assert_eq!(pack(&unpack(&[b]).collect::<Vec<_>>()), [b]);
+        }
+    }
 
     #[test]
     fn words_of_mixed_widths_survive() {

@@ -5,11 +5,13 @@
 //! `x xor a` and `y xor b` are opened (masked by fresh correlations). A gate costs 2 bits each way, a pair 3.
 //! Flights: both parties at once.
 
-use crate::bits::{packed_len, BitReader, BitWriter};
+use crate::bits::{pack, packed_len, unpack};
 use crate::{MpcError, Session};
+use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-const OP: &str = "AND";
+/// Gates whose pads exist at a time: they stay in the first-level cache.
+const SLICE: usize = 512;
 
 /// Gates of one layer. All vectors hold one byte (0 or 1) a bit.
 #[derive(Default)]
@@ -27,6 +29,7 @@ pub(crate) struct AndLayer {
 }
 
 /// Outputs of a layer, in the same order.
+#[derive(Default)]
 pub(crate) struct AndOutput {
     pub pair_xy: Vec<u8>,
     pub pair_xz: Vec<u8>,
@@ -37,75 +40,70 @@ pub(crate) struct AndOutput {
 pub(crate) fn and_layer(s: &mut Session, layer: &AndLayer) -> Result<AndOutput, MpcError> {
     let (pairs, singles) = (layer.pair_x.len(), layer.x.len());
     let n = pairs + singles;
-    let mut out = AndOutput {
-        pair_xy: Vec::with_capacity(pairs),
-        pair_xz: Vec::with_capacity(pairs),
-        xy: Vec::with_capacity(singles),
-    };
     if n == 0 {
-        return Ok(out);
+        return Ok(AndOutput::default());
     }
     let (mine, theirs) = s.take_both(n)?;
     let first = s.is_client();
     let (hash, delta) = s.sender_side();
     // Two bits each: b (of the two gates) and c.
-    let mut pads = Zeroizing::new(Vec::with_capacity(n));
-    pads.extend(
-        theirs
-            .q
-            .iter()
-            .zip(mine.t.iter())
-            .map(|(&q, &t)| [q, q ^ delta, t]),
-    );
-    hash.each((mine.first, 1), &mut pads);
-    let triples: Zeroizing<Vec<(u8, u8)>> = Zeroizing::new(
-        pads.iter()
-            .enumerate()
-            .map(|(j, &[p0, p1, got])| {
-                let b = (p0 ^ p1) as u8 & 3;
-                let c = (p0 ^ got) as u8 & 3 ^ (b & mine.r[j].wrapping_neg());
-                (b, c)
-            })
-            .collect(),
-    );
-    let input = |j: usize| {
-        if j < pairs {
-            (layer.pair_x[j], layer.pair_y[j] | layer.pair_z[j] << 1)
-        } else {
-            (layer.x[j - pairs], layer.y[j - pairs])
-        }
+    // Two bits each, one for each gate of a pair.
+    let mut b = Zeroizing::new(vec![0u8; n]);
+    let mut c = Zeroizing::new(vec![0u8; n]);
+    let slices = theirs.q.par_chunks(SLICE).zip(mine.t.par_chunks(SLICE));
+    let slices = slices.zip(mine.r.par_chunks(SLICE));
+    let out = b.par_chunks_mut(SLICE).zip(c.par_chunks_mut(SLICE));
+    slices
+        .zip(out)
+        .enumerate()
+        .for_each(|(i, (((q, t), r), (b, c)))| {
+            let mut pads = Zeroizing::new(Vec::with_capacity(q.len()));
+            pads.extend(q.iter().zip(t).map(|(&q, &t)| [q, q ^ delta, t]));
+            hash.each((mine.first + (i * SLICE) as u64, 1), &mut pads);
+            for (((b, c), [p0, p1, got]), r) in b.iter_mut().zip(c).zip(pads.iter()).zip(r) {
+                *b = (p0 ^ p1) as u8 & 3;
+                *c = (p0 ^ got) as u8 & 3 ^ (*b & r.wrapping_neg());
+            }
+        });
+    // All x xor a, then all y xor b, then those of the second gates.
+    let masked = |x: &[u8], a: &[u8], shift: u32, out: &mut Vec<u8>| {
+        out.extend(x.iter().zip(a).map(|(x, a)| x ^ (a >> shift & 1)));
     };
-    let width = |j: usize| if j < pairs { 3 } else { 2 };
-    let bits = opening_bits(pairs, singles);
-    let mut w = BitWriter::with_bits(bits);
-    for j in 0..n {
-        let (x, y) = input(j);
-        let (d, e) = (x ^ mine.r[j], y ^ triples[j].0);
-        let e = e & (if j < pairs { 3 } else { 1 });
-        w.push(u64::from(d | e << 1), width(j));
+    let mut opened = Vec::with_capacity(2 * n + pairs);
+    masked(&layer.pair_x, &mine.r, 0, &mut opened);
+    masked(&layer.x, &mine.r[pairs..], 0, &mut opened);
+    masked(&layer.pair_y, &b, 0, &mut opened);
+    masked(&layer.y, &b[pairs..], 0, &mut opened);
+    masked(&layer.pair_z, &b, 1, &mut opened);
+    debug_assert_eq!(opened.len() as u64, opening_bits(pairs, singles));
+    s.send(&pack(&opened))?;
+    let other = s.recv(packed_len(opened.len() as u64))?;
+    for (own, other) in opened.iter_mut().zip(unpack(&other)) {
+        *own ^= other;
     }
-    let own = w.finish();
-    s.send(&own)?;
-    let other = s.recv(packed_len(bits))?;
-    let mut own = BitReader::new(&own, bits, OP)?;
-    let mut other = BitReader::new(&other, bits, OP)?;
-    for j in 0..n {
-        // Opened values, public from here on.
-        let v = (own.pull(width(j)) ^ other.pull(width(j))) as u8;
-        let (d, e) = (v & 1, v >> 1);
-        let (b, c) = triples[j];
-        let mut z = c ^ (b & d.wrapping_neg()) ^ (e & mine.r[j].wrapping_neg());
-        if first {
-            z ^= e & d.wrapping_neg();
-        }
-        if j < pairs {
-            out.pair_xy.push(z & 1);
-            out.pair_xz.push(z >> 1 & 1);
-        } else {
-            out.xy.push(z & 1);
-        }
-    }
-    Ok(out)
+    // Opened values, public from here on.
+    let (d, rest) = opened.split_at(n);
+    let (e, e_second) = rest.split_at(n);
+    let first = u8::from(first);
+    let gates = |e: &[u8], shift: u32| -> Vec<u8> {
+        let terms = e
+            .iter()
+            .zip(d)
+            .zip(b.iter().zip(c.iter()))
+            .zip(mine.r.iter());
+        terms
+            .map(|(((e, d), (b, c)), a)| {
+                (c >> shift & 1) ^ (b >> shift & 1 & d) ^ (e & a) ^ (first & e & d)
+            })
+            .collect()
+    };
+    let mut pair_xy = gates(e, 0);
+    let xy = pair_xy.split_off(pairs);
+    Ok(AndOutput {
+        pair_xy,
+        pair_xz: gates(e_second, 1),
+        xy,
+    })
 }
 
 /// Bits that each party opens.

@@ -4,7 +4,7 @@
 //! `s = p_0` and sends `p_0 + c - p_1`. One COT an element; `n` bits one way, `sum of widths` bits back.
 //! Cost of a batch of `n`: flights: receiver, then sender. Indices and branches depend on public bits only.
 
-use crate::bits::{mask128, packed_len, BitReader, BitWriter};
+use crate::bits::{mask128, pack, packed_len, BitReader, BitWriter};
 use crate::softspoken::ReceiverCots;
 use crate::{MpcError, Session};
 use rayon::prelude::*;
@@ -66,15 +66,10 @@ impl Widths {
     }
 }
 
-/// Bits as bytes 0 or 1, packed.
-pub(crate) fn pack_bits(n: usize, bit: impl Fn(usize) -> u8) -> Vec<u8> {
-    let mut out = vec![0u8; packed_len(n as u64)];
-    for (k, byte) in out.iter_mut().enumerate() {
-        for j in 8 * k..(8 * k + 8).min(n) {
-            *byte |= (bit(j) & 1) << (j % 8);
-        }
-    }
-    out
+/// Choices masked by the random ones, all 0 or 1, a bit each.
+pub(crate) fn flips(choices: &[u8], random: &[u8]) -> Vec<u8> {
+    let masked: Vec<u8> = choices.iter().zip(random).map(|(b, r)| b ^ r).collect();
+    pack(&masked)
 }
 
 /// The receiver between its message and the sender's.
@@ -86,7 +81,7 @@ pub(crate) struct PendingReceive {
 /// Receiver, first half: takes the COTs and sends the masked choices. Each choice is 0 or 1.
 pub(crate) fn receive_begin(s: &mut Session, choices: &[u8]) -> Result<PendingReceive, MpcError> {
     let cots = s.take_receiver(choices.len())?;
-    s.send(&pack_bits(choices.len(), |j| choices[j] ^ cots.r[j]))?;
+    s.send(&flips(choices, &cots.r))?;
     Ok(PendingReceive {
         cots,
         choices: Zeroizing::new(choices.to_vec()),

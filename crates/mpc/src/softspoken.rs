@@ -8,6 +8,7 @@
 //!
 //! `k = 1` is IKNP. Traffic: `128/k - 1` bits a COT, from the COT receiver to the COT sender.
 
+use crate::bits::spread;
 use crate::pprf;
 use crate::MpcError;
 use cipherloom_net::{Channel, FrameKind};
@@ -164,8 +165,8 @@ impl CotReceiver {
                 }
             }
             blocks.transpose(&columns, UNIT_BYTES, t);
-            for (j, r) in r.iter_mut().enumerate() {
-                *r = (u0[j / 8] >> (j % 8)) & 1;
+            for (r, &u) in r.as_chunks_mut::<8>().0.iter_mut().zip(u0.iter()) {
+                *r = spread(u);
             }
         });
         self.unit += (self.batch / UNIT) as u64;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::bits::packed_len;
-use crate::cot::{pack_bits, GRAIN};
+use crate::cot::{flips, GRAIN};
 use crate::{MpcError, Session};
 
 const OP: &str = "correlated OT modulo a prime";
@@ -21,7 +21,7 @@ pub(crate) fn receive(
 ) -> Result<Vec<u64>, MpcError> {
     let n = choices.len();
     let cots = session.take_receiver(n)?;
-    session.send(&pack_bits(n, |j| choices[j] ^ cots.r[j]))?;
+    session.send(&flips(choices, &cots.r))?;
     let hash = session.hash();
     let mut pads = Zeroizing::new(cots.t.iter().map(|&t| [t]).collect::<Vec<_>>());
     hash.each((cots.first, 1), &mut pads);
