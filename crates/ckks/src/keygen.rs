@@ -161,7 +161,10 @@ impl KeyGenerator {
             KeyPurpose::Relinearization => (&other, &s),
             KeyPurpose::Galois(_) => (&s, &other),
         };
-        let label = self.label(&format!("key {} level {max_level}", purpose.code()));
+        // The version names what a key is. Two kinds of key from one error would give it away, and the secret with it: a
+        // change of what any sample means must change its label.
+        let label = format!("key v2 {} level {max_level}", purpose.code());
+        let label = self.label(&label);
         let inverse = special_inverse(&basis, params)?;
         let digits = params
             .chain()
@@ -267,8 +270,34 @@ pub(crate) fn check_purpose(params: &CkksParameters, purpose: KeyPurpose) -> Res
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    /// Release 0.1 made keys that were not divided by P from a label without a version. A key of each kind with the same error
+    /// would give the error: everything random must differ.
+    #[test]
+    fn nothing_random_is_shared_with_keys_of_another_kind() {
+        let literal = cipherloom_spec::CkksLiteral {
+            log_n: 10,
+            q_bits: vec![50, 40, 40],
+            p_bits: vec![50],
+            log_scale: 40,
+            dnum: 3,
+        };
+        let chain = literal.insecure_build().unwrap();
+        let params = CkksParameters::insecure_for_tests(chain).unwrap();
+        let keygen = KeyGenerator::new(&params, SecretSeed::from_bytes([7; 32]));
+        let secret = keygen.secret_key().unwrap();
+        for purpose in [KeyPurpose::Relinearization, KeyPurpose::Galois(5)] {
+            let key = keygen.evaluation_key(&secret, purpose, 2).unwrap();
+            let old = keygen.label(&format!("key {} level 2", purpose.code()));
+            for (d, digit) in key.digits().iter().enumerate() {
+                let mut prg = keygen.seed.derive(&old, d as u64);
+                assert_ne!(*digit.seed(), prg.public_seed());
+            }
+        }
+    }
 
     #[test]
     fn galois_elements_invert() {

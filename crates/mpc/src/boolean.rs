@@ -46,7 +46,6 @@ pub(crate) fn and_layer(s: &mut Session, layer: &AndLayer) -> Result<AndOutput, 
     let (mine, theirs) = s.take_both(n)?;
     let first = s.is_client();
     let (hash, delta) = s.sender_side();
-    // Two bits each: b (of the two gates) and c.
     // Two bits each, one for each gate of a pair.
     let mut b = Zeroizing::new(vec![0u8; n]);
     let mut c = Zeroizing::new(vec![0u8; n]);

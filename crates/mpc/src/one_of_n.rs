@@ -119,7 +119,7 @@ pub(crate) fn receive(
 }
 
 /// Sender. `n` instances of every shape; `table(k, e, columns)` fills for instance `e` of run `k` one word a message bit,
-/// whose bit `i` is that bit of `f(i)`. Returns the shares.
+/// whose bit `i` is that bit of `f(i)`, for `i` below the number of messages. Returns the shares.
 pub(crate) fn send(
     s: &mut Session,
     shapes: &[Shape],
@@ -206,7 +206,7 @@ fn respond<const N: usize>(
     fill: impl Fn(usize, &mut [u16]),
 ) -> Answers {
     // The index read as a polynomial, times Delta.
-    let mut multiples = [0u128; N];
+    let mut multiples = Zeroizing::new([0u128; N]);
     let mut power = delta;
     for j in 0..shape.index_bits {
         for i in 0..1usize << j {
@@ -223,7 +223,7 @@ fn respond<const N: usize>(
         shares: Vec::with_capacity(q.len()),
         columns: vec![0; q.len() * bits],
     };
-    let mut masks = vec![0u16; bits];
+    let mut masks = Zeroizing::new(vec![0u16; bits]);
     let each = pads
         .iter()
         .zip(flips)
@@ -239,8 +239,9 @@ fn respond<const N: usize>(
             }
         }
         let mut share = 0;
-        for (b, (column, mask)) in columns.iter_mut().zip(&masks).enumerate() {
-            let masked = *column ^ mask;
+        for (b, (column, mask)) in columns.iter_mut().zip(masks.iter()).enumerate() {
+            // Bits from N on would leave unmasked.
+            let masked = (*column ^ mask) & all;
             // The share of this bit makes message 0 zero.
             share |= u64::from(masked & 1) << b;
             *column = masked ^ (masked & 1).wrapping_neg() & all;

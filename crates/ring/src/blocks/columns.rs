@@ -2,6 +2,7 @@
 
 use super::Blocks;
 use crate::vector::for_each_width;
+use zeroize::Zeroizing;
 
 /// Columns of a matrix.
 pub const COLUMNS: usize = 128;
@@ -79,7 +80,7 @@ fn turn_64(a: &mut [Lanes; 64]) {
 
 for_each_width! {
     fn turn(columns: &[u8], stride: usize, rows: &mut [u128]) {
-        let mut halves = [[[0u64; 8]; 64]; 2];
+        let mut halves = Zeroizing::new([[[0u64; 8]; 64]; 2]);
         for (g, rows) in rows.chunks_exact_mut(ROWS).enumerate() {
             for (h, half) in halves.iter_mut().enumerate() {
                 for (c, lanes) in half.iter_mut().enumerate() {
@@ -93,7 +94,7 @@ for_each_width! {
                 }
                 turn_64(half);
             }
-            let [low, high] = &halves;
+            let [low, high] = &*halves;
             for (l, rows) in rows.chunks_exact_mut(64).enumerate() {
                 for ((row, low), high) in rows.iter_mut().zip(low).zip(high) {
                     *row = u128::from(low[l]) | u128::from(high[l]) << 64;

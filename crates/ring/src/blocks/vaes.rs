@@ -20,6 +20,7 @@ pub(super) fn detected() -> bool {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("aes")
         && is_x86_feature_detected!("vaes")
 }
 

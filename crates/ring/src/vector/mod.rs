@@ -22,7 +22,7 @@ pub use round::{largest_scaled, residues_of_bytes, residues_of_words, round_scal
 
 /// Which instructions the kernels of this module use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Width(pub(crate) Kind);
+pub struct Width(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -55,6 +55,10 @@ impl Width {
         }
         let _ = backend;
         Self::PORTABLE
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        self.0
     }
 
     /// These, or those of 256 bits if these have more.
@@ -105,7 +109,7 @@ macro_rules! for_each_width {
             fn avx512($($arg: $ty),*) $(-> $ret)? {
                 plain($($arg),*)
             }
-            match width.0 {
+            match width.kind() {
                 $crate::vector::Kind::Portable => plain($($arg),*),
                 // SAFETY: the width was detected.
                 #[cfg(target_arch = "x86_64")]

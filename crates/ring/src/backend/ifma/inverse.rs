@@ -118,45 +118,45 @@ pub(super) unsafe fn transform(table: &NttTable, a: &mut [u64]) {
     }
 }
 
-/// All layers but the last three of row `s`, from `from` to `row`.
+/// All layers but the last three of row `s`, from `from` to `p`.
 ///
 /// # Safety
-/// Features detected; `row` has N/8 words, at least 16, and `from` as many, which are those of `row` or others; `s < 8`; the table holds
+/// Features detected; `p` has `len` = N/8 words, at least 16, and `from` as many, which are those of `p` or others; `s < 8`; the table holds
 /// 52-bit quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn tail(
     table: &NttTable,
     s: usize,
     from: *const u64,
-    row: &mut [u64],
+    (p, len): (*mut u64, usize),
     ahead: &mut Ahead<'_>,
 ) {
     let c = Context::new(table, [Shoup::default(); 2]);
     // SAFETY: the row is group s of the layer with 8 groups.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {
-            block::<true, false>(c, from, row.as_mut_ptr(), row.len(), (8, s), ahead);
+            block::<true, false>(c, from, p, len, (8, s), ahead);
         } else {
-            block::<false, false>(c, from, row.as_mut_ptr(), row.len(), (8, s), ahead);
+            block::<false, false>(c, from, p, len, (8, s), ahead);
         }
     }
 }
 
 /// The last three layers on the columns of a tile: 8 rows, which lie N/8 apart in the polynomial. The output
-/// is reduced and multiplied as `factor` says. Reads the tile from `source`.
+/// is reduced and multiplied as `factor` says. Reads from `source` and writes `len` words to `p`.
 ///
 /// # Safety
-/// Features detected; the length of `tile` is a multiple of 64, and `source` has these words; N is at least 128; the table holds 52-bit
+/// Features detected; `len` is a multiple of 64, and `source` and `p` have these words, of one memory or of two; N is at least 128; the table holds 52-bit
 /// quotients.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn head(
     table: &NttTable,
     source: impl Source,
-    tile: &mut [u64],
+    (p, len): (*mut u64, usize),
     factor: &InverseFactor,
 ) {
     let c = Context::new(table, factor.last);
-    let (p, step, none) = (tile.as_mut_ptr(), tile.len() / 8, &mut Ahead::new());
+    let (step, none) = (len / 8, &mut Ahead::new());
     // SAFETY: 8 rows of a multiple of 8 columns; twiddles 1 .. 8 exist.
     unsafe {
         if table.modulus().bits() <= LAZY_BITS {

@@ -109,7 +109,11 @@ impl Backend for IfmaBackend {
         check_row(table, self.quotient_bits(), s, row);
         if table.rows() == 8 {
             // SAFETY: features were detected; the row has N/8 words, at least 16.
-            unsafe { inverse::tail(table, s, row.as_ptr(), row, ahead) }
+            unsafe {
+                // Both from one borrow of the row.
+                let p = row.as_mut_ptr();
+                inverse::tail(table, s, p, (p, row.len()), ahead);
+            }
         }
     }
 
@@ -125,7 +129,10 @@ impl Backend for IfmaBackend {
         assert_eq!(from.len(), row.len(), "NTT row length");
         if table.rows() == 8 {
             // SAFETY: features were detected; both rows have N/8 words, at least 16.
-            unsafe { inverse::tail(table, s, from.as_ptr(), row, ahead) }
+            unsafe {
+                let to = (row.as_mut_ptr(), row.len());
+                inverse::tail(table, s, from.as_ptr(), to, ahead);
+            }
         } else {
             row.copy_from_slice(from);
         }
@@ -142,7 +149,10 @@ impl Backend for IfmaBackend {
         assert!(pieces.cover(tile.len()), "pieces of a tile");
         if table.rows() == 8 && pieces.len() == tile.len() / 8 {
             // SAFETY: features were detected; tile and pieces have 8 rows of a multiple of 8 columns.
-            unsafe { inverse::head(table, Cut::new(pieces), tile, factor) }
+            unsafe {
+                let to = (tile.as_mut_ptr(), tile.len());
+                inverse::head(table, Cut::new(pieces), to, factor);
+            }
         } else {
             pieces.copy_to(tile);
             self.inverse_head(table, tile, factor);
@@ -153,7 +163,10 @@ impl Backend for IfmaBackend {
         check_tile(table, self.quotient_bits(), tile);
         if table.rows() == 8 {
             // SAFETY: features were detected; the tile has 8 rows of a multiple of 8 columns.
-            unsafe { inverse::head(table, tile.as_mut_ptr(), tile, factor) }
+            unsafe {
+                let p = tile.as_mut_ptr();
+                inverse::head(table, p, (p, tile.len()), factor);
+            }
         } else {
             self.ntt_inverse(table, tile);
             self.scalar_mul_assign(table.modulus(), tile, factor.factor);
